@@ -67,7 +67,7 @@ pub mod internal {
     pub use crate::harness::config::Config;
     pub use crate::harness::provider::{Profile, Provider};
     pub use crate::harness::{ForgeBlock, Harness, frontmatter};
-    pub use crate::inputs::Cleared;
+    pub use crate::inputs::ScannedInputs;
     pub use crate::quarantine::changes::AgentRepository;
     pub use crate::quarantine::{Collected, QuarantineError, Quarantined, collect};
     pub use crate::render::colour::paint;

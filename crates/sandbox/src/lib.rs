@@ -34,8 +34,8 @@ mod tree_walk;
 
 /// Forbidden calls, for the tests that try them from inside. Not part of what the program uses.
 #[doc(hidden)]
-pub mod forbidden_calls {
-    pub use crate::sys::forbidden_calls::{ForbiddenCall, attempt};
+pub mod call_probes {
+    pub use crate::sys::call_probes::{ForbiddenCall, attempt};
 }
 
 pub use beneath::{open_beneath, open_in_root, open_within};

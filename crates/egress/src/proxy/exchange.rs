@@ -3,11 +3,11 @@
 
 use super::client::ClientConnection;
 use super::leak_watcher::MessageCheck;
+use super::outgoing_request::{OutgoingBody, OutgoingRequest};
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
 use super::response_mask::ResponseMask;
 use super::stream::BoxStream;
-use super::substitute::{OutgoingBody, OutgoingRequest};
 use super::upstream::Upstream;
 use crate::http1::{BodyError, Framing, HeadReader, RequestHead, ResponseHead, relay_message};
 use crate::websocket::agreed;

@@ -19,6 +19,7 @@ mod forward;
 mod http2;
 mod inspect;
 mod leak_watcher;
+mod outgoing_request;
 mod readings;
 mod record;
 mod refusal;
@@ -26,7 +27,6 @@ mod requests;
 mod response_mask;
 mod route;
 mod stream;
-mod substitute;
 mod suggest;
 #[cfg(test)]
 mod tests;

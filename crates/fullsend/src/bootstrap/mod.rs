@@ -31,9 +31,9 @@ impl Ready {
 
     /// Where an agent can be started.
     pub fn launch_context<'a>(&'a self, guard: &'a Guard, cancel: &'a Cancel) -> LaunchContext<'a> {
-        let Provisioned { cleared, sandbox, program, .. } = &self.provisioned;
+        let Provisioned { inputs, sandbox, program, .. } = &self.provisioned;
         let program = program.as_ref();
-        LaunchContext { cleared, sandbox, guard, cancel, program, repository: &self.repository }
+        LaunchContext { inputs, sandbox, guard, cancel, program, repository: &self.repository }
     }
 }
 
@@ -87,7 +87,7 @@ pub fn bootstrap(
     library: &Library,
     guard: &Guard,
 ) -> Result<Ready, BootstrapError> {
-    let checked = provisioned.cleared.checked();
+    let checked = provisioned.inputs.checked();
     let agents = provisioned.staging.join("config/agents");
     let definition = agents.join(format!("{}.md", checked.agent.name));
     write(&definition, library.text(checked.agent.source).as_bytes())?;
@@ -99,7 +99,7 @@ pub fn bootstrap(
         copy_whole(library, &plugin.found, &into)
             .map_err(|why| BootstrapError::Plugin { name: plugin.name.clone(), why })?;
     }
-    for skill in provisioned.cleared.repo_skills() {
+    for skill in provisioned.inputs.repo_skills() {
         let into = provisioned.staging.join("config/skills").join(&skill.name);
         let wrong = |why: io::Error| BootstrapError::Skill { name: skill.name.clone(), why: why.to_string() };
         copy_directory(&skill.directory, &into).map_err(wrong)?;

@@ -134,7 +134,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let output_file = checked.resolved.harness.output_file.value.clone();
     let request = Request {
         checked,
-        owner: opened.choices.repo.clone(),
+        repository_name: opened.choices.repo.clone(),
         repository: opened.repository.clone(),
         library: opened.library,
         runs: runs.clone(),

@@ -14,7 +14,7 @@ pub enum Exit {
     /// A variable, a credential, a program or another prerequisite is missing.
     Missing = 4,
     /// The output violates its schema, or the validation script rejects it, after the last attempt.
-    OutputInvalid = 5,
+    InvalidOutput = 5,
     /// The guard stopped the run.
     Security = 6,
     Budget = 7,

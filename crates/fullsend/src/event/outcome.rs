@@ -118,7 +118,7 @@ impl EndCause {
             Self::AgentFailed | Self::ScriptFailed | Self::PostScriptFailed => Exit::Failed,
             Self::ConfigurationInvalid => Exit::Invalid,
             Self::PrerequisiteMissing => Exit::Missing,
-            Self::InvalidOutput => Exit::OutputInvalid,
+            Self::InvalidOutput => Exit::InvalidOutput,
             Self::SecurityStop => Exit::Security,
             Self::BudgetSpent => Exit::Budget,
             Self::ModelUnavailable => Exit::ModelUnavailable,

@@ -1,5 +1,5 @@
 //! Path A: everything that goes into the sandbox is read, digested and scanned on the host before the sandbox exists.
-//! Nothing is rewritten. A `Cleared` can only be made here.
+//! Nothing is rewritten. A `ScannedInputs` can only be made here.
 
 pub(crate) mod added_instructions;
 mod imports;
@@ -29,16 +29,16 @@ use repository_listing::RepositoryListing;
 /// A harness whose inputs were scanned. Everyone may read it:
 ///
 /// ```
-/// fn read(cleared: &fullsend::internal::Cleared) -> &str {
-///     cleared.agent_text()
+/// fn read(inputs: &fullsend::internal::ScannedInputs) -> &str {
+///     inputs.agent_text()
 /// }
 /// ```
 ///
 /// It cannot be made without the scan:
 ///
 /// ```compile_fail
-/// fn skip_the_scan(checked: fullsend::Checked) -> fullsend::internal::Cleared {
-///     fullsend::internal::Cleared {
+/// fn skip_the_scan(checked: fullsend::Checked) -> fullsend::internal::ScannedInputs {
+///     fullsend::internal::ScannedInputs {
 ///         checked,
 ///         instructions: None,
 ///         agent_text: String::new(),
@@ -52,11 +52,11 @@ use repository_listing::RepositoryListing;
 /// nor changed after it:
 ///
 /// ```compile_fail
-/// fn change(cleared: &mut fullsend::internal::Cleared) {
-///     cleared.agent_text = "other instructions".to_owned();
+/// fn change(inputs: &mut fullsend::internal::ScannedInputs) {
+///     inputs.agent_text = "other instructions".to_owned();
 /// }
 /// ```
-pub struct Cleared {
+pub struct ScannedInputs {
     checked: Checked,
     instructions: Option<String>,
     agent_text: String,
@@ -65,7 +65,7 @@ pub struct Cleared {
     listing: RepositoryListing,
 }
 
-impl Cleared {
+impl ScannedInputs {
     pub fn checked(&self) -> &Checked {
         &self.checked
     }
@@ -153,14 +153,14 @@ pub fn scan_harness(
 
 /// Scans what the repository and the organisation add; the first critical finding under `closed` ends the run.
 /// `instruction_file` is the one that the runtime reads.
-pub fn clear(
+pub fn scan_repository(
     ScannedHarness { checked }: ScannedHarness,
     library: &Library,
     repository: &Path,
     guard: &Guard,
     emit: &Emitter,
     instruction_file: &'static str,
-) -> Result<Cleared, Blocked> {
+) -> Result<ScannedInputs, Blocked> {
     let scanner = InputScanner { guard, emit };
     let agent_text = library.text(checked.agent.source);
     let listing = repository_listing::list_repository(repository);
@@ -175,7 +175,7 @@ pub fn clear(
         Some(words) => format!("{body}\n\n{words}"),
         None => body.to_owned(),
     };
-    Ok(Cleared { agent_text, checked, instructions, added_instructions, repo_skills, listing })
+    Ok(ScannedInputs { agent_text, checked, instructions, added_instructions, repo_skills, listing })
 }
 
 /// What a caller tells the agent beside its task comes from outside as well.

@@ -162,16 +162,16 @@ pub fn cache(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
 /// A warning for each variable of an image that would send the model's requests elsewhere. The runtime's start clears them.
 fn model_variables<'a>(
     image: &'a [(String, String)],
-    cleared: &'a [&str],
+    inputs: &'a [&str],
 ) -> impl Iterator<Item = FindingEvent> + 'a {
-    let moving = image.iter().map(|(name, _)| name).filter(|name| cleared.contains(&name.as_str()));
+    let moving = image.iter().map(|(name, _)| name).filter(|name| inputs.contains(&name.as_str()));
     moving.map(|name| FindingEvent {
         place: format!("{name} in the image"),
         origin: FindingOrigin::Configuration,
         rule: "model_variable".to_owned(),
         category: FindingFamily::Egress,
         severity: FindingSeverity::Low,
-        excerpt: format!("{name} is cleared: the model gateway serves the model"),
+        excerpt: format!("{name} is inputs: the model gateway serves the model"),
         advice: "leave it out of the image, and name the service in a provider file".to_owned(),
         action: FindingAction::Cleaned,
         ..FindingEvent::default()
@@ -179,10 +179,10 @@ fn model_variables<'a>(
 }
 
 /// The same in a run, which reports what would move the model.
-pub fn apply_in_run(image: Option<&Image>, spec: &mut SandboxSpec, cleared: &[&str], emit: &Emitter) {
+pub fn apply_in_run(image: Option<&Image>, spec: &mut SandboxSpec, inputs: &[&str], emit: &Emitter) {
     let Some(image) = image else { return };
     apply(image, spec);
-    model_variables(&image.environment, cleared).for_each(|finding| emit.emit(RunEvent::Finding(finding)));
+    model_variables(&image.environment, inputs).for_each(|finding| emit.emit(RunEvent::Finding(finding)));
 }
 
 /// Puts the image below everything else: its variables count only where nothing else sets them. Its `PATH` comes after our own

@@ -42,7 +42,7 @@ use crate::guard::{Blocked, Guard, hook_client};
 use crate::harness::Harness;
 use crate::harness::names::Weaker;
 use crate::image::Image;
-use crate::inputs::Cleared;
+use crate::inputs::ScannedInputs;
 use crate::resolve::library::Library;
 use crate::runtime::executable::{self, Executable};
 use crate::runtime::paths::{self, PROGRAM};
@@ -67,7 +67,7 @@ const LAST_WORDS: Duration = Duration::from_secs(120);
 
 /// A sandbox that was proved to hold, and the gateway it reaches the model through.
 pub struct Provisioned {
-    pub cleared: Cleared,
+    pub inputs: ScannedInputs,
     pub sandbox: Sandbox,
     pub gateway: Arc<Gateway>,
     served: Served,
@@ -183,13 +183,13 @@ impl std::error::Error for ProvisionError {
 }
 
 /// Builds everything around the agent. Where one step must come before another, the reason is on its line.
-pub fn provision(cleared: Cleared, context: &RunContext<'_>) -> Result<Provisioned, ProvisionError> {
-    let harness = &cleared.checked().resolved.harness;
-    let image = image::prepare(&cleared.checked().resolved, context).map_err(ProvisionError::Image)?;
+pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Provisioned, ProvisionError> {
+    let harness = &inputs.checked().resolved.harness;
+    let image = image::prepare(&inputs.checked().resolved, context).map_err(ProvisionError::Image)?;
     let ready = Readiness::new(harness); // After the image: pulling it may take longer.
     let runtime = runtime::of(harness.runtime.value);
     let on_host = program_of_host(harness, context)?;
-    let gateway = open_gateway(&cleared, context).map_err(ProvisionError::Model)?;
+    let gateway = open_gateway(&inputs, context).map_err(ProvisionError::Model)?;
     // Before the sandbox starts: nothing can be mounted into it later.
     let staging = make_staging(context.directory)?;
     let listening = HookServer::start(context.directory, context.guard).map_err(ProvisionError::Guard)?;
@@ -197,26 +197,26 @@ pub fn provision(cleared: Cleared, context: &RunContext<'_>) -> Result<Provision
     let root = if image.is_some() { files::Root::Image } else { files::Root::Host };
     // Before the network is planned: each server gets an address and a token there.
     let servers = servers::start(harness, ready.deadline, context).map_err(ProvisionError::Server)?;
-    let planned = network::plan(cleared.checked(), context.credentials, &servers, context.variables)
+    let planned = network::plan(inputs.checked(), context.credentials, &servers, context.variables)
         .map_err(ProvisionError::Network)?;
     let mut spec =
-        specify(&cleared, context, root, &staging, &repository_name).map_err(ProvisionError::Repository)?;
+        specify(&inputs, context, root, &staging, &repository_name).map_err(ProvisionError::Repository)?;
     // Before other mounts are added: only the repository's own view says which of its files are hidden.
     let masked = repository::not_theirs(&spec.mounts, &repository_name);
-    let placeholders = Placeholders::new(planned.placeholders(), cleared.checked(), context)
+    let placeholders = Placeholders::new(planned.placeholders(), inputs.checked(), context)
         .map_err(|error| ProvisionError::Network(error.to_string()))?;
     let value = |name: &str| placeholders.expand(name);
     // Before the variables: files in `.env.d/` set some of them.
     let mut delivered = host_files::deliver(harness, &placeholders, context)?;
     let variables = |delivered: &Delivered| {
-        environment::variables(cleared.checked(), &repository_name, delivered, context, &value)
+        environment::variables(inputs.checked(), &repository_name, delivered, context, &value)
     };
     let around = Around { spec: &spec, planned: &planned, image: image.as_ref(), variables: &variables };
     shell_variables::evaluate(&mut delivered, &around, &placeholders, context)?;
     spec.environment = variables(&delivered);
     // Before the file of variables is made from them.
     placeholders.filter_all("env.sandbox", &mut spec.environment);
-    spec.mounts.extend(environment::mounts(cleared.checked(), &spec.environment));
+    spec.mounts.extend(environment::mounts(inputs.checked(), &spec.environment));
     // After the workspace's mounts: a later mount covers an earlier one.
     spec.mounts.extend(delivered.mounts);
     spec.network = planned.network();
@@ -228,7 +228,7 @@ pub fn provision(cleared: Cleared, context: &RunContext<'_>) -> Result<Provision
     image::apply_in_run(image.as_ref(), &mut spec, runtime.model_variables, context.emit);
     placeholders.filter_all("the image", &mut spec.environment);
     let mounts = runtime::mounts(&LaunchSpec {
-        cleared: &cleared,
+        inputs: &inputs,
         guard: context.guard,
         program: on_host.as_ref().ok().and_then(Option::as_ref),
         staging: &staging,
@@ -242,7 +242,7 @@ pub fn provision(cleared: Cleared, context: &RunContext<'_>) -> Result<Provision
     spec.mounts.push(guard_socket(&listening));
     let search = image.as_ref().map(|_| search_path(&spec));
     // After every mount is known: each one in the repository is a place that an agent would read.
-    let points = repository::points(&cleared, &spec.mounts, &repository_name);
+    let points = repository::points(&inputs, &spec.mounts, &repository_name);
     let mut sandbox = start(spec, context.emit)?;
     let resolver = planned.resolver();
     // Before the proof: a name that no rule allows must already be refused then.
@@ -257,7 +257,7 @@ pub fn provision(cleared: Cleared, context: &RunContext<'_>) -> Result<Provision
         .map_err(ProvisionError::Program)?;
     report_program(program.as_ref(), context.emit);
     Ok(Provisioned {
-        cleared,
+        inputs,
         changed: sandbox.changed_below(&repository::inside(&repository_name)),
         sandbox,
         gateway,
@@ -361,12 +361,12 @@ fn search_path(spec: &SandboxSpec) -> String {
 
 /// One gateway for the run: its budget is over all attempts, whatever they run in.
 fn open_gateway(
-    cleared: &Cleared,
+    inputs: &ScannedInputs,
     context: &RunContext<'_>,
 ) -> Result<Arc<Gateway>, gateway::ModelSetupError> {
     let gateway = match context.gateway.get() {
         Some(gateway) => Arc::clone(gateway),
-        None => gateway::open(cleared.checked(), context)?,
+        None => gateway::open(inputs.checked(), context)?,
     };
     Ok(Arc::clone(context.gateway.get_or_init(|| gateway)))
 }
@@ -405,23 +405,23 @@ fn make_staging(directory: &Path) -> Result<PathBuf, ProvisionError> {
 }
 
 fn specify(
-    cleared: &Cleared,
+    inputs: &ScannedInputs,
     context: &RunContext<'_>,
     root: files::Root,
     staging: &Path,
     repository_name: &str,
 ) -> Result<SandboxSpec, RepositoryError> {
-    let harness = &cleared.checked().resolved.harness;
+    let harness = &inputs.checked().resolved.harness;
     let mut spec = SandboxSpec::new(context.directory.join(SANDBOXES).join("one"));
     spec.program = Some(PROGRAM.into());
-    spec.mounts = files::system(&cleared.checked().policy, root);
+    spec.mounts = files::system(&inputs.checked().policy, root);
     spec.mounts.extend(files::workspace(harness, staging));
-    spec.mounts.extend(repository::view(harness, context.repository, repository_name, cleared)?);
+    spec.mounts.extend(repository::view(harness, context.repository, repository_name, inputs)?);
     spec.limits = limits(harness);
     spec.accept_weaker = harness.sandbox.accept_weaker.iter().flat_map(|name| parts(name.value)).collect();
-    spec.landlock = files::landlock(&cleared.checked().policy);
+    spec.landlock = files::landlock(&inputs.checked().policy);
     spec.system_calls = files::system_calls(harness.sandbox.system_calls.value);
-    spec.identity = files::identity(&cleared.checked().policy);
+    spec.identity = files::identity(&inputs.checked().policy);
     Ok(spec)
 }
 
@@ -464,9 +464,9 @@ fn parts(name: Weaker) -> Vec<SandboxPart> {
 }
 
 impl Provisioned {
-    /// Ends what serves the sandbox and the sandbox, in this order: nothing inside may outlive its way out. What was
-    /// cleared stays so, and may be given to another one.
-    pub fn close(self) -> Result<Cleared, sandbox::CloseError> {
+    /// Ends what serves the sandbox and the sandbox, in this order: nothing inside may outlive its way out. Scanned
+    /// inputs stay valid for another sandbox.
+    pub fn close(self) -> Result<ScannedInputs, sandbox::CloseError> {
         self.runtime.block_on(self.served.stop(Duration::from_millis(500)));
         let closed = self.sandbox.close();
         drop(self.image);
@@ -474,7 +474,7 @@ impl Provisioned {
         drop(self.listening);
         drop(std::fs::remove_dir_all(&self.staging));
         drop(std::fs::remove_dir(self.staging.with_file_name(SANDBOXES)));
-        closed.map(|()| self.cleared)
+        closed.map(|()| self.inputs)
     }
 }
 

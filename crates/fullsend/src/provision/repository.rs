@@ -7,7 +7,7 @@ use sandbox::{Edit, Mount, MountKind};
 
 use crate::git::{Repository, RepositoryError};
 use crate::harness::Harness;
-use crate::inputs::Cleared;
+use crate::inputs::ScannedInputs;
 use crate::inputs::added_instructions::AddedFile;
 use crate::runtime::paths::WORKSPACE;
 
@@ -32,26 +32,26 @@ pub fn view(
     harness: &Harness,
     repository: &Path,
     name: &str,
-    cleared: &Cleared,
+    inputs: &ScannedInputs,
 ) -> Result<Vec<Mount>, RepositoryError> {
     let target = inside(name);
     let keep: Vec<PathBuf> = harness.host_files.0.iter().map(|file| PathBuf::from(file.src.raw())).collect();
     let memory_bytes = harness.sandbox.limits.disk_mb.get() << 20;
-    if let Some((path, error)) = &cleared.repository_listing().failed {
+    if let Some((path, error)) = &inputs.repository_listing().failed {
         let source = std::io::Error::other(error.to_string());
         return Err(RepositoryError { path: path.clone(), source });
     }
-    let read = Repository::read_listed(repository, &cleared.repository_listing().secrets)?;
+    let read = Repository::read_listed(repository, &inputs.repository_listing().secrets)?;
     let mut mounts = read.view(&target, &keep, memory_bytes).mounts;
     for Mount { target: place, kind } in &mut mounts {
         let MountKind::CopyOnWrite(view) = kind else { continue };
         let is_tree = *place == target;
         view.edits.extend(
-            cleared.added_instructions().iter().filter(|_| is_tree).map(|one| write(one.name, &one.contents)),
+            inputs.added_instructions().iter().filter(|_| is_tree).map(|one| write(one.name, &one.contents)),
         );
         // A linked worktree has its git data in a mount of its own.
         let git = if is_tree { ".git/info" } else { "info" };
-        view.edits.extend(ignored(&view.source.join(git), git, cleared.added_instructions()));
+        view.edits.extend(ignored(&view.source.join(git), git, inputs.added_instructions()));
         if harness.readonly_repo.value {
             *kind = MountKind::ReadOnlyView(view.clone());
         }
@@ -75,13 +75,13 @@ fn ignored(place: &Path, shown: &str, added_instructions: &[AddedFile]) -> Optio
 }
 
 /// What is to be looked at in the view: what was found on the host, what was put there, and whatever is mounted over it.
-pub fn points(cleared: &Cleared, mounts: &[Mount], name: &str) -> Vec<PathBuf> {
+pub fn points(inputs: &ScannedInputs, mounts: &[Mount], name: &str) -> Vec<PathBuf> {
     let target = inside(name);
     let mounted = mounts.iter().filter_map(|mount| mount.target.strip_prefix(&target).ok());
     let mut points: Vec<PathBuf> =
         mounted.filter(|below| !below.as_os_str().is_empty()).map(Path::to_owned).collect();
-    points.extend(cleared.added_instructions().iter().map(|one| PathBuf::from(one.name)));
-    points.extend(cleared.repository_listing().instruction_paths.iter().cloned());
+    points.extend(inputs.added_instructions().iter().map(|one| PathBuf::from(one.name)));
+    points.extend(inputs.repository_listing().instruction_paths.iter().cloned());
     points.sort();
     points.dedup();
     points

@@ -33,9 +33,9 @@ pub(super) struct Attempts<'a> {
     pub(super) steps: &'a Steps<'a>,
     pub(super) counts: &'a Counts,
     /// The time for all attempts together.
-    pub(super) time: Duration,
+    pub(super) time_limit: Duration,
     /// Replaces the sandbox by a fresh one.
-    pub(super) renew: &'a dyn Fn(Ready) -> Result<Ready, Stop>,
+    pub(super) recreate: &'a dyn Fn(Ready) -> Result<Ready, Stop>,
 }
 
 impl Attempts<'_> {
@@ -65,12 +65,12 @@ impl Attempts<'_> {
             context,
             feedback,
             conversation: conversation.clone(),
-            time: self.time,
+            time: self.time_limit,
         };
         let mut asked_again = false;
         loop {
             let Some(ready) = place.as_ref() else { return Err(Stop::internal("the sandbox is gone")) };
-            let settings = &ready.provisioned.cleared.checked().resolved.harness.validation_loop;
+            let settings = &ready.provisioned.inputs.checked().resolved.harness.validation_loop;
             let max_attempts = settings.max_iterations.get();
             let mode = settings.feedback_mode.value;
             let rejected = match self.attempt(ready, &task, conversation)? {
@@ -96,8 +96,8 @@ impl Attempts<'_> {
                     conversation.clone()
                 }
                 FeedbackMode::Fresh => {
-                    let renewed = place.take().map(self.renew).transpose()?;
-                    *place = renewed;
+                    let recreated = place.take().map(self.recreate).transpose()?;
+                    *place = recreated;
                     None
                 }
             };
@@ -107,7 +107,7 @@ impl Attempts<'_> {
                 iteration: task.iteration + 1,
                 feedback: Some(feedback),
                 conversation: next_conversation,
-                time: self.time.saturating_sub(started.elapsed()),
+                time: self.time_limit.saturating_sub(started.elapsed()),
                 ..task
             };
         }
@@ -130,7 +130,7 @@ impl Attempts<'_> {
         let early = self.ended_early(ready, &attempt);
         let quarantine = || {
             let worked = agent_repository(ready, self.host.repository);
-            steps.always(Step::Quarantine, || {
+            steps.run_even_cancelled(Step::Quarantine, || {
                 quarantine::quarantine(attempt, &worked, &place.join("quarantine"), self.guard)
             })
         };
@@ -142,8 +142,8 @@ impl Attempts<'_> {
             return Err(stop);
         }
         let quarantined = quarantine()?;
-        let checked = ready.provisioned.cleared.checked();
-        let verdict = steps.always(Step::Validate, || {
+        let checked = ready.provisioned.inputs.checked();
+        let verdict = steps.run_even_cancelled(Step::Validate, || {
             validate::validate(checked, quarantined, |output| {
                 self.host.validation_script(checked, output, self.variables, self.guard, steps)
             })
@@ -190,7 +190,7 @@ impl Attempts<'_> {
         match attempt.ending() {
             Ending::Timeout => {
                 let unavailable = ready.provisioned.gateway.unavailable();
-                let minutes = ready.provisioned.cleared.checked().resolved.harness.timeout_minutes.get();
+                let minutes = ready.provisioned.inputs.checked().resolved.harness.timeout_minutes.get();
                 let timeout = || Stop::timeout(minutes);
                 Some(unavailable.map_or_else(timeout, |reason| Stop::model_unavailable(&reason)))
             }
@@ -220,7 +220,7 @@ fn model_stop(gateway: &Gateway) -> Option<Stop> {
 
 /// Why the agent failed, and the limits of the sandbox that it went over.
 fn with_limits(why: &str, ready: &Ready) -> String {
-    let limits = &ready.provisioned.cleared.checked().resolved.harness.sandbox.limits;
+    let limits = &ready.provisioned.inputs.checked().resolved.harness.sandbox.limits;
     let mut text = why.to_owned();
     for exceeded in ready.provisioned.sandbox.exceeded() {
         let (field, value) = match exceeded.limit {
@@ -237,8 +237,8 @@ fn with_limits(why: &str, ready: &Ready) -> String {
 
 /// The agent's repository, and its state before the run.
 pub(super) fn agent_repository<'a>(ready: &'a Ready, repository: &'a Path) -> AgentRepository<'a> {
-    let Provisioned { cleared, sandbox, masked, changed, .. } = &ready.provisioned;
-    let writable = !cleared.checked().resolved.harness.readonly_repo.value;
+    let Provisioned { inputs, sandbox, masked, changed, .. } = &ready.provisioned;
+    let writable = !inputs.checked().resolved.harness.readonly_repo.value;
     let layer = changed.as_ref().map(AsFd::as_fd);
     AgentRepository { root: sandbox.root(), inside: ready.repository(), layer, repository, masked, writable }
 }

@@ -57,7 +57,7 @@ pub struct Request {
     pub library: Library,
     pub repository: PathBuf,
     /// `owner/name`, where it is known.
-    pub owner: Option<String>,
+    pub repository_name: Option<String>,
     /// The directory of all runs.
     pub runs: PathBuf,
     /// The host's environment.
@@ -157,7 +157,7 @@ pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
     let configuration = variables::configuration_directory(&request.library);
     let as_variable = |path| (variables::CONFIGURATION_DIRECTORY.to_owned(), path);
     request.environment.extend(configuration.map(as_variable));
-    let directory = match RunDirectory::create(&request.runs, request.owner.as_deref()) {
+    let directory = match RunDirectory::create(&request.runs, request.repository_name.as_deref()) {
         Ok(directory) => directory,
         Err(stop) => return stop.outcome(None),
     };
@@ -215,9 +215,9 @@ fn sequence(
         checked, library, repository, environment, recording, runtime, context, extra_files, ..
     } = request;
     let emit = steps.emit;
-    let lookup = |name: &str| environment.get(name).cloned();
-    let value = |name: &str| variables::value(&lookup, name);
-    let time = Duration::from_secs(checked.resolved.harness.timeout_minutes.get() * 60);
+    let host_variable = |name: &str| environment.get(name).cloned();
+    let variable = |name: &str| variables::value(&host_variable, name);
+    let time_limit = Duration::from_secs(checked.resolved.harness.timeout_minutes.get() * 60);
     let script_output = request.script_output.as_ref();
     let host = Host {
         library: &library,
@@ -227,11 +227,11 @@ fn sequence(
         script_output,
     };
     let scripts = checked.scripts.clone();
-    let mut variables = host.script_environment(&checked, &value);
+    let mut variables = host.script_environment(&checked, &variable);
     variables.extend(request.variables);
-    let guard = host.guard(&checked, &value, emit)?.with_confirmer(request.confirmer);
+    let guard = host.guard(&checked, &variable, emit)?.with_confirmer(request.confirmer);
     Host::add_known_secrets(&variables, &guard);
-    let credentials = host.credentials(&checked, recording.as_ref(), &value, &guard)?;
+    let credentials = host.credentials(&checked, recording.as_ref(), &variable, &guard)?;
     guard.remember_earlier_calls(continuation.conversation.iter().flat_map(runtime::past_calls));
 
     let scanned = inputs::scan_harness(checked, &library, &guard, emit)?;
@@ -239,12 +239,12 @@ fn sequence(
     if let Some(pre_script) = &scripts.pre {
         steps.run(Step::PreScript, || host.pre_script(pre_script, &variables, &guard, steps))?;
     }
-    let cleared = steps.run(Step::Inputs, || {
+    let inputs = steps.run(Step::Inputs, || {
         context.as_deref().map_or(Ok(()), |text| inputs::scan_context_text(text, &guard, emit))?;
         inputs::mounted::scan_mounts(&extra_files.mounts, &guard, emit)?;
         let runtime_name = scanned.checked().resolved.harness.runtime.value;
         let instruction_file = runtime::of(runtime_name).instruction_file;
-        inputs::clear(scanned, &library, &repository, &guard, emit, instruction_file)
+        inputs::scan_repository(scanned, &library, &repository, &guard, emit, instruction_file)
     })?;
     let run_context = RunContext {
         library: &library,
@@ -258,22 +258,30 @@ fn sequence(
         cancel: steps.cancel,
         gateway: &OnceLock::new(),
         runtime,
-        variables: &value,
+        variables: &variable,
         mounts: &extra_files.mounts,
         model_retry_timeout,
     };
-    let prepare = |cleared| -> Result<Ready, Stop> {
-        let provisioned = steps.run(Step::Provision, || provision::provision(cleared, &run_context))?;
+    let prepare = |inputs| -> Result<Ready, Stop> {
+        let provisioned = steps.run(Step::Provision, || provision::provision(inputs, &run_context))?;
         steps.run(Step::Bootstrap, || {
             extra_files.write_into(&provisioned.sandbox)?;
             Ok::<_, Stop>(bootstrap::bootstrap(provisioned, &library, &guard)?)
         })
     };
-    let renew = |ready: Ready| prepare(steps.always(Step::Teardown, || ready.provisioned.close())?);
-    let attempts =
-        Attempts { host: &host, variables: &variables, guard: &guard, steps, counts, time, renew: &renew };
+    let recreate =
+        |ready: Ready| prepare(steps.run_even_cancelled(Step::Teardown, || ready.provisioned.close())?);
+    let attempts = Attempts {
+        host: &host,
+        variables: &variables,
+        guard: &guard,
+        steps,
+        counts,
+        time_limit,
+        recreate: &recreate,
+    };
     // The agent, quarantine and validation, once per attempt.
-    let (accepted, ready) = attempts.run(prepare(cleared)?, context, &mut continuation.conversation);
+    let (accepted, ready) = attempts.run(prepare(inputs)?, context, &mut continuation.conversation);
     if let Some(ready) = &ready {
         continuation.returned_files = extra_files.read_back(&ready.provisioned.sandbox, &guard);
     }
@@ -302,7 +310,7 @@ fn publish_and_tear_down(
         workspace::save(ready, &host.directory.path, steps.emit);
     }
     let closed = match ready {
-        Some(ready) => steps.always(Step::Teardown, || ready.provisioned.close()).map(drop),
+        Some(ready) => steps.run_even_cancelled(Step::Teardown, || ready.provisioned.close()).map(drop),
         None => Ok(()),
     };
     let artifacts = published?;
@@ -345,7 +353,7 @@ fn emit_start(request: &Request, directory: &RunDirectory, emit: &Emitter) {
         harness: resolved.name.clone(),
         runtime: resolved.harness.runtime.value.to_string(),
         model: runtime::options::model(&request.checked).unwrap_or_default().to_owned(),
-        repository: request.owner.clone().unwrap_or_default(),
+        repository: request.repository_name.clone().unwrap_or_default(),
         repository_directory: request
             .repository
             .file_name()

@@ -20,11 +20,11 @@ impl Steps<'_> {
         work: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, Stop> {
         self.check_cancelled()?;
-        self.always(step, work)
+        self.run_even_cancelled(step, work)
     }
 
     /// Runs a step that a cancelled run needs too.
-    pub(super) fn always<T, E: Into<Stop>>(
+    pub(super) fn run_even_cancelled<T, E: Into<Stop>>(
         &self,
         step: Step,
         work: impl FnOnce() -> Result<T, E>,

@@ -39,7 +39,7 @@ impl SaveWorkspace {
 pub(super) fn save(ready: &Ready, directory: &Path, emit: &Emitter) {
     let into = directory.join(SAVED_WORKSPACE);
     let copied = ready.provisioned.sandbox.download(Path::new(paths::WORKSPACE), &into, CAPS);
-    let files = &ready.provisioned.cleared.checked().resolved.harness.host_files.0;
+    let files = &ready.provisioned.inputs.checked().resolved.harness.host_files.0;
     let delivered =
         files.iter().map(|file| file.dest.as_str().replacen("/tmp/workspace", paths::WORKSPACE, 1));
     for path in delivered.chain([format!("{}/.env", paths::WORKSPACE)]) {

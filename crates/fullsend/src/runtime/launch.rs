@@ -11,11 +11,11 @@ use super::executable::Executable;
 use super::programs::Program;
 use crate::cancel::Cancel;
 use crate::guard::Guard;
-use crate::inputs::Cleared;
+use crate::inputs::ScannedInputs;
 
 /// What a runtime needs before the sandbox exists.
 pub struct LaunchSpec<'a> {
-    pub cleared: &'a Cleared,
+    pub inputs: &'a ScannedInputs,
     pub guard: &'a Guard,
     /// The program of the host, to be mounted.
     pub program: Option<&'a Program>,
@@ -44,7 +44,7 @@ pub(super) fn alone(
 
 /// What a runtime needs to start its agent. The bootstrap makes it.
 pub struct LaunchContext<'a> {
-    pub cleared: &'a Cleared,
+    pub inputs: &'a ScannedInputs,
     pub sandbox: &'a Sandbox,
     pub guard: &'a Guard,
     /// Set when the caller cancels the run.

@@ -55,7 +55,7 @@ pub fn mounts(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<Mount>> {
         let kind = sandbox::MountKind::ReadOnly { source: program.directory.clone() };
         mounts.push(Mount { target: paths::RUNTIME_PROGRAM.into(), kind });
     }
-    mounts.extend((chosen(spec.cleared.checked()).mounts)(spec)?);
+    mounts.extend((chosen(spec.inputs.checked()).mounts)(spec)?);
     Ok(mounts)
 }
 
@@ -65,7 +65,7 @@ pub fn attempt(
     request: &AttemptRequest,
     emit: &Emitter,
 ) -> Result<Attempt, RuntimeError> {
-    (chosen(context.cleared.checked()).attempt)(context, request, emit)
+    (chosen(context.inputs.checked()).attempt)(context, request, emit)
 }
 
 /// One error for each option that the chosen runtime would have to ignore.

@@ -25,10 +25,10 @@ pub fn final_message(
     before: Option<&[u8]>,
 ) -> Result<Ending, RuntimeError> {
     let stopped = Ending::Stopped { last_words: words.to_owned() };
-    let expected = context.cleared.checked().expected.as_ref();
+    let expected = context.inputs.checked().expected.as_ref();
     let from_caller = expected.and_then(|expected| (expected.from_words)(words));
     let Some(document) = from_caller.or_else(|| document(words)) else { return Ok(stopped) };
-    let file = context.cleared.checked().hand_in().file;
+    let file = context.inputs.checked().hand_in().file;
     if read(context)?.as_deref() != before || !file.ends_with(".json") {
         return Ok(stopped);
     }
@@ -54,7 +54,7 @@ fn put(context: &LaunchContext<'_>, text: &str) -> Result<(), RuntimeError> {
 }
 
 fn path(context: &LaunchContext<'_>) -> String {
-    let file = context.cleared.checked().hand_in().file;
+    let file = context.inputs.checked().hand_in().file;
     format!("{}/{file}", paths::OUTPUT)
 }
 

@@ -60,7 +60,7 @@ pub fn run(
         // On a thread: a program that does not read its input must not block us.
         std::thread::spawn(move || drop(stdin.write_all(&words)));
     }
-    let watchdog = &context.cleared.checked().resolved.harness.watchdog;
+    let watchdog = &context.inputs.checked().resolved.harness.watchdog;
     let timeouts = Timeouts {
         deadline: started + request.time,
         startup: Duration::from_secs(watchdog.startup_seconds.get()),

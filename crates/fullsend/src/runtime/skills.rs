@@ -2,13 +2,13 @@
 //! file that the agent reads when it needs it.
 
 use super::paths;
-use crate::inputs::Cleared;
+use crate::inputs::ScannedInputs;
 
 /// A paragraph for the agent's definition; nothing if there are no skills.
-pub fn listing(cleared: &Cleared, config_directory: &str) -> String {
+pub fn listing(inputs: &ScannedInputs, config_directory: &str) -> String {
     let of_harness =
-        cleared.checked().skills.iter().map(|skill| (&skill.name, &skill.frontmatter.description.value));
-    let of_repository = cleared.repo_skills().iter().map(|skill| (&skill.name, &skill.description));
+        inputs.checked().skills.iter().map(|skill| (&skill.name, &skill.frontmatter.description.value));
+    let of_repository = inputs.repo_skills().iter().map(|skill| (&skill.name, &skill.description));
     let lines: String = of_harness
         .chain(of_repository)
         .map(|(name, about)| {
@@ -16,7 +16,7 @@ pub fn listing(cleared: &Cleared, config_directory: &str) -> String {
             format!("- {name}: {about} ({config_directory}/skills/{name}/SKILL.md)\n")
         })
         .collect();
-    let lines = lines + &of_plugins(cleared);
+    let lines = lines + &of_plugins(inputs);
     if lines.is_empty() {
         return lines;
     }
@@ -26,8 +26,8 @@ pub fn listing(cleared: &Cleared, config_directory: &str) -> String {
 }
 
 /// The skills of plugins, for runtimes that know nothing of plugins.
-fn of_plugins(cleared: &Cleared) -> String {
-    let plugins = cleared.checked().plugins.iter();
+fn of_plugins(inputs: &ScannedInputs) -> String {
+    let plugins = inputs.checked().plugins.iter();
     let line = |plugin: &str, skill: &str| {
         format!("- {plugin}:{skill} ({}/{plugin}/skills/{skill}/SKILL.md)\n", paths::PLUGINS)
     };

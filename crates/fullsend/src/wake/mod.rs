@@ -213,7 +213,7 @@ fn bounded_run(
     let run = Cancel::default();
     let request = Request {
         checked,
-        owner: layers.choices.repo.clone(),
+        repository_name: layers.choices.repo.clone(),
         repository: layers.repository.clone(),
         library: layers.library,
         runs: context.runs.clone(),

@@ -4,7 +4,7 @@
 use crate::channel;
 use crate::proof::{ProbeName, ProbeRequest, ProbeResult};
 use crate::sys;
-use crate::sys::forbidden_calls::{ForbiddenCall, attempt};
+use crate::sys::call_probes::{ForbiddenCall, attempt};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};

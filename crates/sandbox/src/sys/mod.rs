@@ -3,9 +3,9 @@
 
 #![expect(unsafe_code, reason = "the one module for it; each block says why it is sound")]
 
+pub(crate) mod call_probes;
 mod descriptors;
 mod entry;
-pub(crate) mod forbidden_calls;
 mod identity;
 mod interface;
 mod landlock;

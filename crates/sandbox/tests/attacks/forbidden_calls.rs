@@ -2,7 +2,7 @@
 
 use super::{PROGRAM, leave_out};
 use crate::world::{Output, World, run};
-use sandbox::forbidden_calls::{ForbiddenCall, attempt};
+use sandbox::call_probes::{ForbiddenCall, attempt};
 use sandbox::{Command, CommandExit, IsolationLayer};
 use std::process::ExitCode;
 

@@ -1,9 +1,9 @@
 //! Converts HTTP/2 heads to those of the strict HTTP/1.1 reader and back. The library has parsed them; their contents are
 //! checked again, by the rules for HTTP/1.1.
 
+use super::super::outgoing_request::SubstitutedHead;
 use super::super::refusal::Refusal;
 use super::super::response_mask::ResponseMask;
-use super::super::substitute::SubstitutedHead;
 use super::bodies::RelayedBody;
 use crate::http1::{Fields, Framing, HeadError, HttpVersion, MAX_HEAD_BYTES, RequestHead};
 use hyper::body::{Body, Incoming};

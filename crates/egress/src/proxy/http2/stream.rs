@@ -2,10 +2,12 @@
 
 use super::super::decide::{DecidedRequest, decide};
 use super::super::leak_watcher::watch;
+use super::super::outgoing_request::{
+    MAX_SUBSTITUTED_BODY, SubstitutedHead, substitute_body, substitute_head,
+};
 use super::super::record::ConnectionRecord;
 use super::super::refusal::Refusal;
 use super::super::response_mask::ResponseMask;
-use super::super::substitute::{MAX_SUBSTITUTED_BODY, SubstitutedHead, substitute_body, substitute_head};
 use super::bodies::{RelayedBody, RequestRelay, ResponseRelay, Upload};
 use super::connection::{Http2Connection, OpenStream};
 use super::head;

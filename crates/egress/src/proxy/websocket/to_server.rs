@@ -4,8 +4,8 @@
 use super::super::admission::AdmittedConnection;
 use super::super::decide::DecidedRequest;
 use super::super::leak_watcher::{MessageCheck, watch};
+use super::super::outgoing_request::substitute_text;
 use super::super::stream::BoxStream;
-use super::super::substitute::substitute_text;
 use super::frames::{DirectionEnd, POLICY_VIOLATION, TimedFrames};
 use super::text_rule::{TextRule, text_record, text_rule};
 use crate::websocket::{

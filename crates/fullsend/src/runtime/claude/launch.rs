@@ -58,7 +58,7 @@ pub fn attempt(
     command.environment = environment();
     command.stdin = Stdio::Pipe;
     let mut stream = ClaudeStream::default();
-    let words = prompt::prompt(context.cleared, request);
+    let words = prompt::prompt(context.inputs, request);
     let ended = process::run(context, request, started, command, words.as_bytes(), &mut |line| {
         stream.line(line, request.iteration).into_iter().for_each(|event| emit.emit(event));
     })?;
@@ -88,7 +88,7 @@ fn prepare(context: &LaunchContext<'_>, request: &AttemptRequest) -> Result<Stri
 }
 
 fn arguments(context: &LaunchContext<'_>, request: &AttemptRequest, session: &str) -> Vec<String> {
-    let checked = context.cleared.checked();
+    let checked = context.inputs.checked();
     let about = checked.agent.frontmatter.as_ref();
     let program = context.program.map_or("claude", |program| program.path.as_str());
     let mut words: Vec<String> = vec![program.to_owned()];
@@ -134,8 +134,8 @@ fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
         ("DISABLE_TELEMETRY", "1"),
         ("CLAUDE_CODE_MAX_RETRIES", "4"),
     ];
-    let cleared = MODEL_VARIABLES.iter().map(|name| (*name, ""));
-    all.into_iter().chain(cleared).map(|(name, value)| (name.into(), value.into())).collect()
+    let inputs = MODEL_VARIABLES.iter().map(|name| (*name, ""));
+    all.into_iter().chain(inputs).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 fn conclude(

@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::hooks;
 use crate::guard::Guard;
-use crate::inputs::Cleared;
+use crate::inputs::ScannedInputs;
 use crate::runtime::launch::{LaunchSpec, alone};
 use crate::runtime::mcp::{self, McpEndpoint, McpServerSpec};
 use crate::runtime::{contract, paths};
@@ -32,7 +32,7 @@ pub fn servers_file() -> String {
 }
 
 pub fn mounts(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<Mount>> {
-    let cleared = spec.cleared;
+    let inputs = spec.inputs;
     let config = CONFIG_DIRECTORY;
     let file = |target: String, contents: String| Mount {
         target: target.into(),
@@ -40,7 +40,7 @@ pub fn mounts(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<Mount>> {
     };
     Ok(vec![
         alone(spec, MANAGED.0, MANAGED.1, &managed(spec.guard).to_string())?,
-        file(agents_file(), agents(cleared).to_string()),
+        file(agents_file(), agents(inputs).to_string()),
         file(servers_file(), servers(&mcp::servers(spec)?).to_string()),
         // Otherwise the agent could write them, and Claude Code reads them again whenever they change.
         file(format!("{config}/settings.json"), "{}".to_owned()),
@@ -70,13 +70,13 @@ fn managed(guard: &Guard) -> Json {
 }
 
 /// An agent from the command line has precedence over every file of the same name.
-fn agents(cleared: &Cleared) -> Json {
-    let checked = cleared.checked();
+fn agents(inputs: &ScannedInputs) -> Json {
+    let checked = inputs.checked();
     let about = checked.agent.frontmatter.as_ref();
     let mut agent = Map::new();
     let description = about.and_then(|about| about.description.clone());
     agent.insert("description".to_owned(), description.unwrap_or_else(|| checked.agent.name.clone()).into());
-    agent.insert("prompt".to_owned(), cleared.agent_text().into());
+    agent.insert("prompt".to_owned(), inputs.agent_text().into());
     if let Some(tools) = about.and_then(|about| about.tools.as_ref()) {
         let handing_in = checked.hand_in().schema.map(|_| HAND_IN.to_owned());
         let tools: Vec<String> = tools.value.0.iter().cloned().chain(handing_in).collect();

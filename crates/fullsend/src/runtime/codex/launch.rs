@@ -31,7 +31,7 @@ pub fn attempt(
     command.environment = environment();
     command.stdin = Stdio::Pipe;
     let mut stream = CodexStream::default();
-    let words = prompt::prompt(context.cleared, request);
+    let words = prompt::prompt(context.inputs, request);
     let ended = process::run(context, request, started, command, words.as_bytes(), &mut |line| {
         stream.line(line, request.iteration).into_iter().for_each(|event| emit.emit(event));
     })?;
@@ -53,7 +53,7 @@ fn prepare(context: &LaunchContext<'_>, request: &AttemptRequest) -> Result<(), 
 }
 
 fn arguments(context: &LaunchContext<'_>, request: &AttemptRequest) -> Vec<String> {
-    let checked = context.cleared.checked();
+    let checked = context.inputs.checked();
     let program = context.program.map_or("codex", |program| program.path.as_str());
     let mut words: Vec<String> = vec![program.to_owned(), "exec".to_owned()];
     if let Some(conversation) = &request.conversation {

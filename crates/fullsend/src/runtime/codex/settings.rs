@@ -56,7 +56,7 @@ pub fn mounts(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<Mount>> {
         alone(spec, REQUIREMENTS.0, REQUIREMENTS.1, &requirements(spec))?,
         file(format!("{config}/config.toml"), configuration(spec)?),
     ];
-    let schema = spec.cleared.checked().hand_in().schema.and_then(schema::strict);
+    let schema = spec.inputs.checked().hand_in().schema.and_then(schema::strict);
     mounts.extend(hidden(spec));
     mounts.extend(schema.map(|schema| file(schema_file(), schema.to_string())));
     Ok(mounts)
@@ -92,7 +92,7 @@ fn configuration(spec: &LaunchSpec<'_>) -> std::io::Result<String> {
          wire_api = \"responses\"\nrequest_max_retries = 4\nstream_max_retries = 2\n\n\
          [analytics]\nenabled = false\n[feedback]\nenabled = false\n[otel]\nexporter = \"none\"\n\n\
          [projects.{}]\ntrust_level = \"untrusted\"\n\n[features]\n",
-        quoted(&format!("{}{}", spec.cleared.agent_text(), skills::listing(spec.cleared, config))),
+        quoted(&format!("{}{}", spec.inputs.agent_text(), skills::listing(spec.inputs, config))),
         quoted(spec.repository_inside),
     );
     text.extend(FEATURES_OFF.iter().map(|feature| format!("{feature} = false\n")));

@@ -102,8 +102,8 @@ fn reported(request: &AttemptRequest, end: stream::AgentEnd) -> Attempt {
 }
 
 fn describe(context: &LaunchContext<'_>, request: &AttemptRequest) -> AgentTask {
-    let cleared = context.cleared;
-    let checked = cleared.checked();
+    let inputs = context.inputs;
+    let checked = inputs.checked();
     let harness = &checked.resolved.harness;
     let config = settings::CONFIG_DIRECTORY;
     let frontmatter = checked.agent.frontmatter.as_ref();
@@ -121,8 +121,8 @@ fn describe(context: &LaunchContext<'_>, request: &AttemptRequest) -> AgentTask 
         wire,
         model: model_name(options::model(checked), wire),
         effort: options::effort(checked).map(|effort| effort.to_string()),
-        system: format!("{}{}", cleared.agent_text(), skills::listing(cleared, config)),
-        prompt: prompt::prompt(cleared, request),
+        system: format!("{}{}", inputs.agent_text(), skills::listing(inputs, config)),
+        prompt: prompt::prompt(inputs, request),
         conversation: request.conversation.as_ref().and_then(restored),
         tools: wanted.unwrap_or_default(),
         disallowed_tools: not.unwrap_or_default(),
