@@ -12,7 +12,7 @@ use policy::{CanonicalPath, EncodedSlash, PolicyDecision, Query, RequestAction};
 pub(super) struct DecidedRequest {
     pub(super) path: String,
     pub(super) path_and_query: String,
-    /// The paths that a server may read in it.
+    /// Every path that some server might decode from this request.
     pub(super) readings: Vec<String>,
 }
 
@@ -26,12 +26,13 @@ impl DecidedRequest {
         }
     }
 
-    /// No rule reads the request, so that its spelling stays. A credential goes only to a path that has one meaning.
+    /// No rule reads the request, so its spelling stays.
     fn as_sent(path: &str, query: Option<&str>) -> Self {
         let canonical = CanonicalPath::new(path, EncodedSlash::Keep).ok();
         let readings = canonical.and_then(|path| readings::paths(&path).ok()).unwrap_or_default();
         let mut decided = Self::new(path, query, &readings);
         if readings.is_empty() {
+            // No endpoint matches an empty path, so no credential goes to a path that cannot be read.
             decided.readings.push(String::new());
         }
         decided

@@ -6,7 +6,7 @@ use super::admission::AdmittedConnection;
 use super::client::{ClientConnection, Greeting, refuse_before_tls};
 use super::http2::{self, HTTP_2};
 use super::leak_watcher::watch;
-use super::outgoing_request::reads_requests;
+use super::outgoing_request::must_read_requests;
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
 use super::requests;
@@ -42,7 +42,7 @@ pub(super) async fn serve(
     if greeting == Greeting::Established && client.write_all(ESTABLISHED).await.is_err() {
         return;
     }
-    if !reads_requests(&connection) || connection.admitted.tls_skip() {
+    if !must_read_requests(&connection) || connection.admitted.tls_skip() {
         return serve_tunnel(&connection, &client, &server, record).await;
     }
     let mut first = [0];

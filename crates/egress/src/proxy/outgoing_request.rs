@@ -12,7 +12,7 @@ use crate::http1::{BodyError, Framing, RequestHead, collect_body};
 use crate::websocket::prepare_handshake;
 use zeroize::Zeroizing;
 
-/// A body with credentials is read whole; a larger one is not changed.
+/// A body with credentials is read whole. A larger body is relayed, and a placeholder in it refuses the request.
 pub(super) const MAX_SUBSTITUTED_BODY: u64 = 256 << 10;
 
 /// A request with its credentials, except those in the body.
@@ -20,8 +20,8 @@ pub(super) struct SubstitutedHead {
     pub(super) head: RequestHead,
     /// Path and query; they may hold credentials.
     pub(super) target: Zeroizing<String>,
-    /// The endpoint has placeholders in the body replaced, and the body has this format.
-    pub(super) body: Option<BodyFormat>,
+    /// The format of the body, if the endpoint replaces placeholders in it.
+    pub(super) body_format: Option<BodyFormat>,
 }
 
 /// A request as it is sent.
@@ -38,7 +38,7 @@ pub(super) enum OutgoingBody {
 }
 
 /// Whether requests must be read: for a rule, or because a credential is bound to this server.
-pub(super) fn reads_requests(connection: &AdmittedConnection) -> bool {
+pub(super) fn must_read_requests(connection: &AdmittedConnection) -> bool {
     let AdmittedConnection { proxy, admitted, destination, .. } = connection;
     let settings = admitted.credentials(None);
     let provider = settings.provider.as_deref();
@@ -53,7 +53,7 @@ pub(super) async fn outgoing_request(
     decided: &DecidedRequest,
     client: &mut ClientConnection,
 ) -> Result<OutgoingRequest, Refusal> {
-    let SubstitutedHead { head: mut out, target, body: format } =
+    let SubstitutedHead { head: mut out, target, body_format: format } =
         substitute_head(connection, head, decided).await?;
     let idle = connection.proxy.config.limits.idle;
     let format = format.filter(|_| match out.framing {
@@ -93,14 +93,14 @@ pub(super) async fn substitute_head(
     let target = store.substitute_target(&decided.path_and_query, &scope).await.map_err(refused)?;
     let format = out.fields.all("content-type").next().and_then(BodyFormat::of);
     let rewrites = connection.admitted.credentials(Some(&decided.path)).rewrite_body;
-    let body = format.filter(|_| rewrites && head.framing != Framing::None);
-    if body.is_some() && out.fields.words("content-encoding").iter().any(|word| word != "identity") {
+    let body_format = format.filter(|_| rewrites && head.framing != Framing::None);
+    if body_format.is_some() && out.fields.words("content-encoding").iter().any(|word| word != "identity") {
         return Err(refused(SubstituteError::Misplaced { part: "compressed body" }));
     }
-    Ok(SubstitutedHead { head: out, target: Zeroizing::new(target), body })
+    Ok(SubstitutedHead { head: out, target: Zeroizing::new(target), body_format })
 }
 
-/// A response is checked for credentials: it must not be compressed, and a value must not come back in two halves.
+/// The response is searched for credentials, so it must be whole (no ranges) and not compressed.
 fn ask_for_readable_response(head: &mut RequestHead) {
     head.fields.remove("accept-encoding");
     head.fields.push("Accept-Encoding", b"identity");

@@ -107,7 +107,8 @@ pub fn bootstrap(
     let repository = format!("{}/{}", paths::WORKSPACE, provisioned.repository_name);
     let harness = &checked.resolved.harness;
     let config = runtime::of(harness.runtime.value).config_directory;
-    let inside = scan_inside::Inside { config, repository: &repository, points: &provisioned.points };
+    let inside =
+        scan_inside::Inside { config, repository: &repository, paths_to_scan: &provisioned.paths_to_scan };
     scan_inside::scan(&provisioned.sandbox, guard, &harness.security.host_scanners, &inside)
         .map_err(BootstrapError::Blocked)?;
     Ok(Ready { provisioned, repository })

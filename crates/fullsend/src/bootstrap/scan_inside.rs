@@ -28,7 +28,7 @@ pub(super) struct Inside<'a> {
     pub(super) config: &'a str,
     pub(super) repository: &'a str,
     /// Paths in the repository that an agent would read; the host has listed them.
-    pub(super) points: &'a [PathBuf],
+    pub(super) paths_to_scan: &'a [PathBuf],
 }
 
 pub(super) fn scan(
@@ -73,12 +73,12 @@ fn ask(sandbox: &Sandbox, scanners: &HostScanners, inside: &Inside<'_>) -> Resul
     (command.stdin, command.stdout) = (Stdio::Pipe, Stdio::Pipe);
     let mut process = sandbox.exec(command).map_err(|error| error.to_string())?;
     if let Some(mut stdin) = process.stdin.take() {
-        let points: Vec<u8> = inside
-            .points
+        let paths_to_scan: Vec<u8> = inside
+            .paths_to_scan
             .iter()
             .flat_map(|path| path.as_os_str().as_bytes().iter().copied().chain([0]))
             .collect();
-        stdin.write_all(&points).map_err(|error| error.to_string())?;
+        stdin.write_all(&paths_to_scan).map_err(|error| error.to_string())?;
     }
     let mut output = String::new();
     if let Some(stdout) = process.stdout.take() {

@@ -100,7 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let inputs = arguments.options.read()?;
     let mut opened = arguments.place.open()?;
     let name = named.unwrap_or_else(|| ask_harness(&opened));
-    arguments.choose(&mut opened.choices);
+    arguments.add_choices(&mut opened.choices);
     let environment = arguments.environment()?;
     let mut problems = Vec::new();
     let Some(checked) = prepare(&mut opened, arguments, &environment, name, &mut problems) else {
@@ -127,7 +127,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     for problem in run::sweep::sweep(&runs).problems {
         super::write_stderr(&format!("warning: cannot clean up an earlier run: {problem}\n"));
     }
-    audit(&checked.resolved, &opened.choices, &runs)?;
+    log_exceptions(&checked.resolved, &opened.choices, &runs)?;
     forbid_core_dumps()?;
     let progress = Progress::choose(arguments.json, arguments.quiet);
     let choices = opened.choices.clone();
@@ -179,8 +179,8 @@ impl Arguments {
         Ok(self.options.environment(all))
     }
 
-    /// What the command line says wins over what the environment says.
-    fn choose(&self, choices: &mut Choices) {
+    /// Adds the options to the choices. An option replaces the same field from the environment.
+    fn add_choices(&self, choices: &mut Choices) {
         let mut values = self.options.values();
         values.extend(self.original.values());
         choices.command_line.retain(|old| values.iter().all(|new| new.field != old.field));
@@ -276,8 +276,8 @@ fn advice(
     Some(advice.parts().into_iter().map(|(file, lines)| (file.to_owned(), lines)).collect())
 }
 
-/// Every use of an exception is a line in a file beside the runs that only ever grows.
-fn audit(resolved: &Resolved, choices: &Choices, runs: &Path) -> Result<(), Failure> {
+/// Appends every use of an exception to `audit.jsonl`, beside the runs.
+fn log_exceptions(resolved: &Resolved, choices: &Choices, runs: &Path) -> Result<(), Failure> {
     if resolved.exceptions.is_empty() {
         return Ok(());
     }

@@ -67,7 +67,7 @@ pub struct Guard {
     emit: Emitter,
 }
 
-/// Findings that were reported: rule, severity, line, excerpt, and the place if it matters.
+/// Findings that were reported: rule, severity, line, excerpt and place. The place is empty if a finding counts in every place.
 type Reported = HashSet<(String, FindingSeverity, u32, String, String)>;
 
 fn key(finding: &event::FindingEvent) -> (String, FindingSeverity, u32, String, String) {
@@ -161,8 +161,8 @@ impl Guard {
         blocked.map_or(Ok(()), |what| Err(Blocked::Found(format!("{place}: {what}"))))
     }
 
-    /// Reports secrets in a transcript, which is kept without them. Everything in it was judged before, so that a finding
-    /// stops nothing here.
+    /// Reports secrets in a transcript. The saved copy does not have them. The guard judged this text before, so a finding
+    /// does not stop the run.
     pub fn review(&self, bytes: &[u8], place: &str) -> Result<(), Blocked> {
         match self.judge.scan_transcript(bytes, self.canary_instruction().as_deref(), place) {
             Ok(findings) => self.report(place, Origin::Output, &findings, TextAction::Cleaned),
@@ -220,12 +220,12 @@ impl Guard {
     /// Masks this value from now on, everywhere.
     pub fn add_known_value(&self, name: &str, value: &str) -> Result<(), ValueTooShort> {
         self.judge.known.add(name, value)?;
-        // The log is masked by known values alone: digests and ids only look like secrets.
+        // The log masks only known values: digests and ids look like secrets.
         self.emit.keep_secret(self.judge.known.values_only()?);
         Ok(())
     }
 
-    /// Masks the known values and nothing else, for files that people go on working with.
+    /// Masks only the known values, in files that people edit later.
     pub fn mask(&self, text: &str) -> String {
         self.emit.redact(text)
     }
@@ -238,7 +238,7 @@ impl Guard {
         self.judge.clean_json(text)
     }
 
-    /// The same for bytes, which may not be text.
+    /// Masks known values and secret formats in bytes. It does not remove hidden characters.
     pub fn redact_bytes<'t>(&self, bytes: &'t [u8]) -> Cow<'t, [u8]> {
         self.judge.known.text_redactor().redact_bytes(bytes)
     }
@@ -271,7 +271,7 @@ impl Guard {
         ]
     }
 
-    /// Stops the run. The first reason stays.
+    /// Asks the run to stop. The first reason counts.
     pub fn stop(&self, reason: &str) {
         self.stopped.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| reason.to_owned());
     }
@@ -282,7 +282,7 @@ impl Guard {
     }
 }
 
-/// How pictures, archives and documents start. A text cannot: each has a byte that no UTF-8 text has, or a zero.
+/// How pictures, archives and documents start. Text can start like this too: see `is_binary_format`.
 const BINARY_FORMATS: [&[u8]; 8] = [
     b"\x89PNG\r\n\x1a\n",
     b"\xff\xd8\xff",

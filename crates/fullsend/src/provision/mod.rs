@@ -62,8 +62,8 @@ pub const PROOF_NAME: &str = "proof.invalid";
 /// Where in a run's directory its sandbox keeps its state, apart from everything that must stay.
 pub const SANDBOXES: &str = "sandboxes";
 
-/// Beyond the run's own time: for the agent to be ended in order, and for what it left to be collected.
-const LAST_WORDS: Duration = Duration::from_secs(120);
+/// Time after the run's limit, to end the agent and collect its output.
+const CLOSING_TIME: Duration = Duration::from_secs(120);
 
 /// A sandbox that was proved to hold, and the gateway it reaches the model through.
 pub struct Provisioned {
@@ -81,11 +81,11 @@ pub struct Provisioned {
     pub repository_name: String,
     /// Held, so that its layers stay in the cache.
     image: Option<Image>,
-    /// Files and directories of the repository that an agent would read inside.
-    pub points: Vec<PathBuf>,
-    /// Files of the repository that are not shown.
-    pub masked: Vec<PathBuf>,
-    /// The layer of the repository's view that holds what is changed in it, where it can be had.
+    /// Paths in the agent's view of the repository that Path B scans.
+    pub paths_to_scan: Vec<PathBuf>,
+    /// Files that fullsend hid or added; they are not the agent's changes.
+    pub not_agents: Vec<PathBuf>,
+    /// The layer of the repository's view that holds what is changed in it. `None` if the kernel gives no access to it.
     pub changed: Option<OwnedFd>,
     runtime: tokio::runtime::Handle,
 }
@@ -100,7 +100,7 @@ pub struct RunContext<'a> {
     pub credentials: &'a Credentials,
     pub recording: Option<&'a Recording>,
     pub emit: &'a Emitter,
-    /// Ends what waits.
+    /// Cancels waits.
     pub cancel: &'a Cancel,
     /// The way to the model, once it was opened.
     pub gateway: &'a OnceLock<Arc<Gateway>>,
@@ -108,7 +108,7 @@ pub struct RunContext<'a> {
     pub runtime: tokio::runtime::Handle,
     /// The host's environment, from which programs on the host get their base.
     pub environment: &'a BTreeMap<String, String>,
-    /// The same, for `${VAR}`.
+    /// Values for `${VAR}`, without the CI's own tokens.
     pub variables: &'a dyn Fn(&str) -> Option<String>,
     /// What the caller of the run wants inside.
     pub mounts: &'a [Mount],
@@ -137,7 +137,7 @@ pub enum ProvisionError {
         source: std::io::Error,
     },
     Sandbox(StartError),
-    Gateway(std::io::Error),
+    Serve(std::io::Error),
     Proof(ProofError),
 }
 
@@ -159,7 +159,7 @@ impl std::fmt::Display for ProvisionError {
             Self::Repository(error) => error.fmt(f),
             Self::Staging { path, source } => write!(f, "cannot prepare {}: {source}", path.display()),
             Self::Sandbox(error) => write!(f, "the sandbox could not be started: {error}"),
-            Self::Gateway(error) => write!(f, "the model gateway could not be opened: {error}"),
+            Self::Serve(error) => write!(f, "the proxy or the model gateway could not start: {error}"),
             Self::Proof(error) => error.fmt(f),
         }
     }
@@ -170,7 +170,7 @@ impl std::error::Error for ProvisionError {
         match self {
             Self::Model(error) => Some(error),
             Self::Program(error) => Some(error),
-            Self::Guard(error) | Self::Gateway(error) | Self::Staging { source: error, .. } => Some(error),
+            Self::Guard(error) | Self::Serve(error) | Self::Staging { source: error, .. } => Some(error),
             Self::Image(error) => Some(error),
             Self::Server(error) => Some(error),
             Self::HostFile(error) => Some(error),
@@ -186,7 +186,7 @@ impl std::error::Error for ProvisionError {
 pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Provisioned, ProvisionError> {
     let harness = &inputs.checked().resolved.harness;
     let image = image::prepare(&inputs.checked().resolved, context).map_err(ProvisionError::Image)?;
-    let ready = Readiness::new(harness); // After the image: pulling it may take longer.
+    let start_deadline = StartDeadline::new(harness); // After the image: pulling it may take longer.
     let runtime = runtime::of(harness.runtime.value);
     let on_host = program_of_host(harness, context)?;
     let gateway = open_gateway(&inputs, context).map_err(ProvisionError::Model)?;
@@ -196,13 +196,14 @@ pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Prov
     let repository_name = repository::name(context.repository);
     let root = if image.is_some() { files::Root::Image } else { files::Root::Host };
     // Before the network is planned: each server gets an address and a token there.
-    let servers = servers::start(harness, ready.deadline, context).map_err(ProvisionError::Server)?;
+    let servers =
+        servers::start(harness, start_deadline.deadline, context).map_err(ProvisionError::Server)?;
     let planned = network::plan(inputs.checked(), context.credentials, &servers, context.variables)
         .map_err(ProvisionError::Network)?;
     let mut spec =
         specify(&inputs, context, root, &staging, &repository_name).map_err(ProvisionError::Repository)?;
     // Before other mounts are added: only the repository's own view says which of its files are hidden.
-    let masked = repository::not_theirs(&spec.mounts, &repository_name);
+    let not_agents = repository::not_agents(&spec.mounts, &repository_name);
     let placeholders = Placeholders::new(planned.placeholders(), inputs.checked(), context)
         .map_err(|error| ProvisionError::Network(error.to_string()))?;
     let value = |name: &str| placeholders.expand(name);
@@ -242,17 +243,17 @@ pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Prov
     spec.mounts.push(guard_socket(&listening));
     let search = image.as_ref().map(|_| search_path(&spec));
     // After every mount is known: each one in the repository is a place that an agent would read.
-    let points = repository::points(&inputs, &spec.mounts, &repository_name);
+    let paths_to_scan = repository::paths_to_scan(&inputs, &spec.mounts, &repository_name);
     let mut sandbox = start(spec, context.emit)?;
     let resolver = planned.resolver();
     // Before the proof: a name that no rule allows must already be refused then.
     let served = {
         let _entered = context.runtime.enter();
-        planned.serve(&mut sandbox, &gateway, context).map_err(ProvisionError::Gateway)?
+        planned.serve(&mut sandbox, &gateway, context).map_err(ProvisionError::Serve)?
     };
     // Before anything of the harness runs inside: its program is asked for its version next.
     prove(&sandbox, resolver, context.emit)?;
-    ready.check()?;
+    start_deadline.check()?;
     let program = executable::choose(runtime.program.as_ref(), &sandbox, search.as_deref(), on_host)
         .map_err(ProvisionError::Program)?;
     report_program(program.as_ref(), context.emit);
@@ -268,25 +269,25 @@ pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Prov
         staging,
         repository_name,
         image,
-        points,
-        masked,
+        paths_to_scan,
+        not_agents,
         runtime: context.runtime.clone(),
     })
 }
 
 /// `sandbox_timeout_seconds`: the time until the servers answer and the sandbox is proved.
-struct Readiness {
+struct StartDeadline {
     seconds: u64,
     deadline: Instant,
 }
 
-impl Readiness {
+impl StartDeadline {
     fn new(harness: &Harness) -> Self {
         let seconds = harness.sandbox_timeout_seconds.get();
         Self { seconds, deadline: Instant::now() + Duration::from_secs(seconds) }
     }
 
-    /// The steps of a start have bounds of their own, so that this is asked in time.
+    /// Every step of a start has its own time limit, so this check comes in time.
     fn check(&self) -> Result<(), ProvisionError> {
         if Instant::now() > self.deadline {
             return Err(ProvisionError::NotReady { seconds: self.seconds });
@@ -371,7 +372,7 @@ fn open_gateway(
     Ok(Arc::clone(context.gateway.get_or_init(|| gateway)))
 }
 
-/// Before the agent exists, what must fail is tried inside, and what must work. One surprise stops the run.
+/// Tries inside what must fail and what must work. One wrong result stops the run.
 fn prove(sandbox: &Sandbox, resolver: SocketAddr, emit: &Emitter) -> Result<(), ProvisionError> {
     let proved = sandbox.prove(&proof_spec(resolver));
     let results = match &proved {
@@ -436,7 +437,7 @@ fn limits(harness: &Harness) -> sandbox::SandboxLimits {
         file_bytes: Some(limits.file_mb.get() * mebibyte),
         open_files: Some(limits.open_files.get()),
         disk_bytes: Some(limits.disk_mb.get() * mebibyte),
-        wall_clock: Some(Duration::from_secs(harness.timeout_minutes.get() * 60) + LAST_WORDS),
+        wall_clock: Some(Duration::from_secs(harness.timeout_minutes.get() * 60) + CLOSING_TIME),
     }
 }
 
@@ -464,8 +465,8 @@ fn parts(name: Weaker) -> Vec<SandboxPart> {
 }
 
 impl Provisioned {
-    /// Ends what serves the sandbox and the sandbox, in this order: nothing inside may outlive its way out. Scanned
-    /// inputs stay valid for another sandbox.
+    /// Closes the way out first, then the sandbox, so nothing leaves while the sandbox ends. Scanned inputs stay valid for
+    /// another sandbox.
     pub fn close(self) -> Result<ScannedInputs, sandbox::CloseError> {
         self.runtime.block_on(self.served.stop(Duration::from_millis(500)));
         let closed = self.sandbox.close();
@@ -485,10 +486,10 @@ mod tests {
     #[test]
     fn a_sandbox_that_is_late_is_refused() {
         let now = Instant::now();
-        let late = Readiness { seconds: 30, deadline: now };
+        let late = StartDeadline { seconds: 30, deadline: now };
         std::thread::sleep(Duration::from_millis(2));
         assert!(late.check().unwrap_err().to_string().contains("not ready after 30 seconds"));
-        let early = Readiness { seconds: 30, deadline: now + Duration::from_secs(30) };
+        let early = StartDeadline { seconds: 30, deadline: now + Duration::from_secs(30) };
         assert!(early.check().is_ok());
     }
 }

@@ -86,9 +86,7 @@ pub fn start(policy_sandbox: &PolicySandboxSpec<'_>) -> Result<PolicySandbox, Pr
     let served = {
         let _entered = policy_sandbox.runtime.enter();
         let on_event = Arc::clone(&policy_sandbox.on_event);
-        planned
-            .serve_alone(&mut sandbox, policy_sandbox.sources, on_event)
-            .map_err(ProvisionError::Gateway)?
+        planned.serve_alone(&mut sandbox, policy_sandbox.sources, on_event).map_err(ProvisionError::Serve)?
     };
     let proof = sandbox.prove(&proving).map_err(ProvisionError::Proof)?;
     Ok(PolicySandbox { sandbox, proof, directory, identity, served, runtime: policy_sandbox.runtime.clone() })

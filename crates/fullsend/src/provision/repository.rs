@@ -74,21 +74,21 @@ fn ignored(place: &Path, shown: &str, added_instructions: &[AddedFile]) -> Optio
     Some(write(&format!("{shown}/exclude"), &exclude))
 }
 
-/// What is to be looked at in the view: what was found on the host, what was put there, and whatever is mounted over it.
-pub fn points(inputs: &ScannedInputs, mounts: &[Mount], name: &str) -> Vec<PathBuf> {
+/// Paths in the view that Path B scans: found on the host, added by fullsend, or mounted over it.
+pub fn paths_to_scan(inputs: &ScannedInputs, mounts: &[Mount], name: &str) -> Vec<PathBuf> {
     let target = inside(name);
     let mounted = mounts.iter().filter_map(|mount| mount.target.strip_prefix(&target).ok());
-    let mut points: Vec<PathBuf> =
+    let mut paths: Vec<PathBuf> =
         mounted.filter(|below| !below.as_os_str().is_empty()).map(Path::to_owned).collect();
-    points.extend(inputs.added_instructions().iter().map(|one| PathBuf::from(one.name)));
-    points.extend(inputs.repository_listing().instruction_paths.iter().cloned());
-    points.sort();
-    points.dedup();
-    points
+    paths.extend(inputs.added_instructions().iter().map(|one| PathBuf::from(one.name)));
+    paths.extend(inputs.repository_listing().instruction_paths.iter().cloned());
+    paths.sort();
+    paths.dedup();
+    paths
 }
 
-/// Files of the repository that these mounts hide or put there: they are not the agent's changes.
-pub fn not_theirs(mounts: &[Mount], name: &str) -> Vec<PathBuf> {
+/// Files of the repository that these mounts hide or add: they are not the agent's changes.
+pub fn not_agents(mounts: &[Mount], name: &str) -> Vec<PathBuf> {
     let target = inside(name);
     let edits = mounts.iter().filter(|mount| mount.target == target).flat_map(|mount| match &mount.kind {
         MountKind::CopyOnWrite(view) | MountKind::ReadOnlyView(view) => &view.edits[..],

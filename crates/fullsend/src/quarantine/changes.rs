@@ -34,8 +34,8 @@ pub struct AgentRepository<'a> {
     pub layer: Option<BorrowedFd<'a>>,
     /// The repository on the host.
     pub repository: &'a Path,
-    /// Files that the view hides.
-    pub masked: &'a [PathBuf],
+    /// Files that fullsend hid or added.
+    pub not_agents: &'a [PathBuf],
     /// Whether anything could be changed at all.
     pub writable: bool,
 }
@@ -64,7 +64,7 @@ pub fn collect(
         open_beneath(worked.root, worked.inside.trim_start_matches('/'), directory).map_err(unreadable)?;
     let host = rustix::fs::open(worked.repository, directory | OFlags::CLOEXEC, Mode::empty());
     let host = host.map_err(|error| unreadable(error.into()))?;
-    let mut walk = RepositoryDiff { masked: worked.masked, found: Vec::new() };
+    let mut walk = RepositoryDiff { not_agents: worked.not_agents, found: Vec::new() };
     walk.compare(view.as_fd(), host.as_fd(), worked.layer)?;
     if walk.found.is_empty() {
         return Ok(None);

@@ -23,7 +23,7 @@ use changes::{AgentRepository, Changes};
 
 pub use error::QuarantineError;
 
-/// What one output may be.
+/// Limits of one output.
 const MAX_FILES: usize = 1_000;
 const MAX_BYTES: u64 = 100 << 20;
 const MAX_DEPTH: usize = 16;
@@ -128,7 +128,7 @@ struct OutputCopier<'a> {
     guard: &'a Guard,
     files: Vec<String>,
     bytes: u64,
-    /// Of every directory so far.
+    /// The names in each directory so far.
     names: BTreeMap<PathBuf, DirectoryNames>,
 }
 
@@ -170,7 +170,7 @@ impl OutputCopier<'_> {
             // Not opened at all: a socket cannot be, and opening a device may do something.
             _ => return Err(refused(path, "is neither a file nor a directory")),
         }
-        // One descriptor for the look and the read: what it is cannot change in between.
+        // Checks and reads one descriptor, so the file cannot change in between.
         let file = match entry.open() {
             Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => {
                 return Err(refused(path, "is a symbolic link"));
@@ -208,7 +208,7 @@ impl OutputCopier<'_> {
         Ok(())
     }
 
-    /// Text is cleaned and redacted, JSON so that it stays JSON; of other bytes only what is known is masked.
+    /// Text is cleaned and redacted; JSON stays JSON. Other bytes are redacted.
     fn clean(&self, path: &str, bytes: Vec<u8>) -> Vec<u8> {
         match String::from_utf8(bytes) {
             Ok(text) if path.ends_with(".json") => self.guard.redact_json(&text).into_owned().into_bytes(),

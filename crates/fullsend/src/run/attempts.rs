@@ -39,7 +39,7 @@ pub(super) struct Attempts<'a> {
 }
 
 impl Attempts<'_> {
-    /// `conversation` is the one to continue, and afterwards the latest one. Returns the sandbox of the last attempt, if it
+    /// Runs attempts until one is accepted. `conversation` is the one to continue, and afterwards the latest one. Returns the sandbox of the last attempt, if it
     /// still exists.
     pub(super) fn run(
         &self,
@@ -54,7 +54,7 @@ impl Attempts<'_> {
 
     fn until_accepted(
         &self,
-        place: &mut Option<Ready>,
+        sandbox_slot: &mut Option<Ready>,
         context: Option<String>,
         conversation: &mut Option<Conversation>,
     ) -> Result<Accepted, Stop> {
@@ -69,7 +69,9 @@ impl Attempts<'_> {
         };
         let mut asked_again = false;
         loop {
-            let Some(ready) = place.as_ref() else { return Err(Stop::internal("the sandbox is gone")) };
+            let Some(ready) = sandbox_slot.as_ref() else {
+                return Err(Stop::internal("the sandbox is gone"));
+            };
             let settings = &ready.provisioned.inputs.checked().resolved.harness.validation_loop;
             let max_attempts = settings.max_iterations.get();
             let mode = settings.feedback_mode.value;
@@ -81,10 +83,11 @@ impl Attempts<'_> {
             if let Some(stop) = model_stop(&ready.provisioned.gateway) {
                 return Err(stop);
             }
-            // The caller's own document gets one more attempt, whatever the harness says about its output.
-            let first = rejected.unexpected && !asked_again;
-            asked_again |= rejected.unexpected;
-            if !first && (rejected.unexpected || u64::from(task.iteration) >= max_attempts) {
+            // If the document that the caller expects is wrong, the agent gets exactly one more attempt, beyond
+            // `max_iterations` too.
+            let retry_expected = rejected.expected_is_wrong && !asked_again;
+            asked_again |= rejected.expected_is_wrong;
+            if !retry_expected && (rejected.expected_is_wrong || u64::from(task.iteration) >= max_attempts) {
                 return Err(Stop::rejected(&rejected, self.counts.denied_calls()));
             }
             let next_conversation = match mode {
@@ -96,8 +99,8 @@ impl Attempts<'_> {
                     conversation.clone()
                 }
                 FeedbackMode::Fresh => {
-                    let recreated = place.take().map(self.recreate).transpose()?;
-                    *place = recreated;
+                    let recreated = sandbox_slot.take().map(self.recreate).transpose()?;
+                    *sandbox_slot = recreated;
                     None
                 }
             };
@@ -122,16 +125,21 @@ impl Attempts<'_> {
     ) -> Result<Result<Accepted, Box<Rejected>>, Stop> {
         let steps = self.steps;
         let iteration = task.iteration;
-        let place = self.host.directory.path.join(format!("iteration-{iteration}"));
-        let attempt = steps.run(Step::Agent, || self.agent(ready, task, &place))?;
+        let iteration_directory = self.host.directory.path.join(format!("iteration-{iteration}"));
+        let attempt = steps.run(Step::Agent, || self.agent(ready, task, &iteration_directory))?;
         if attempt.conversation().is_some() {
             *conversation = attempt.conversation().cloned();
         }
         let early = self.ended_early(ready, &attempt);
         let quarantine = || {
-            let worked = agent_repository(ready, self.host.repository);
+            let agent_repository = agent_repository(ready, self.host.repository);
             steps.run_even_cancelled(Step::Quarantine, || {
-                quarantine::quarantine(attempt, &worked, &place.join("quarantine"), self.guard)
+                quarantine::quarantine(
+                    attempt,
+                    &agent_repository,
+                    &iteration_directory.join("quarantine"),
+                    self.guard,
+                )
             })
         };
         if let Some(stop) = early {
@@ -237,8 +245,15 @@ fn with_limits(why: &str, ready: &Ready) -> String {
 
 /// The agent's repository, and its state before the run.
 pub(super) fn agent_repository<'a>(ready: &'a Ready, repository: &'a Path) -> AgentRepository<'a> {
-    let Provisioned { inputs, sandbox, masked, changed, .. } = &ready.provisioned;
+    let Provisioned { inputs, sandbox, not_agents, changed, .. } = &ready.provisioned;
     let writable = !inputs.checked().resolved.harness.readonly_repo.value;
     let layer = changed.as_ref().map(AsFd::as_fd);
-    AgentRepository { root: sandbox.root(), inside: ready.repository(), layer, repository, masked, writable }
+    AgentRepository {
+        root: sandbox.root(),
+        inside: ready.repository(),
+        layer,
+        repository,
+        not_agents,
+        writable,
+    }
 }

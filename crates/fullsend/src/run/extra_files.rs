@@ -31,7 +31,7 @@ impl ExtraFiles {
         let Some(directory) = &self.returned else { return Vec::new() };
         let redacted = |StateFile { path, contents }| match String::from_utf8(contents) {
             Ok(text) => StateFile { path, contents: guard.redact(&text).into_owned().into_bytes() },
-            Err(error) => StateFile { path, contents: error.into_bytes() },
+            Err(error) => StateFile { path, contents: guard.redact_bytes(error.as_bytes()).into_owned() },
         };
         state::read(sandbox.root(), directory.trim_start_matches('/'))
             .unwrap_or_default()

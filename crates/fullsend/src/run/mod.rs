@@ -66,7 +66,7 @@ pub struct Request {
     pub recording: Option<Recording>,
     /// Drives the model gateway.
     pub runtime: tokio::runtime::Handle,
-    /// Context for the agent beside its task: a session's state and its new messages.
+    /// Text for the agent beside its prompt: a session's state, or the caller's input.
     pub context: Option<String>,
     /// The conversation to continue, in the runtime's own form, from an earlier outcome.
     pub conversation: Option<Conversation>,
@@ -152,7 +152,7 @@ struct Continuation {
     returned_files: Vec<StateFile>,
 }
 
-/// Runs one harness. However it ends, the record says so.
+/// Runs one harness. Once its log exists, the record says how it ended.
 pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
     let configuration = variables::configuration_directory(&request.library);
     let as_variable = |path| (variables::CONFIGURATION_DIRECTORY.to_owned(), path);
@@ -303,8 +303,8 @@ fn publish_and_tear_down(
 ) -> Result<Artifacts, Stop> {
     let published = accepted.and_then(|accepted| {
         let ready = ready.as_ref().ok_or_else(|| Stop::internal("the sandbox is gone"))?;
-        let worked = attempts::agent_repository(ready, host.repository);
-        steps.run(Step::Publish, || publish::publish(accepted, &worked, steps.emit))
+        let agent_repository = attempts::agent_repository(ready, host.repository);
+        steps.run(Step::Publish, || publish::publish(accepted, &agent_repository, steps.emit))
     });
     if let Some(ready) = ready.as_ref().filter(|_| save_workspace.applies(published.is_ok())) {
         workspace::save(ready, &host.directory.path, steps.emit);
@@ -326,7 +326,7 @@ fn create_log(directory: &RunDirectory, request: &Request, counts: &Arc<Counts>)
         listener(envelope);
     };
     Emitter::create(&directory.path.join("events.jsonl"), on_event)
-        .map_err(|error| Stop::setup(format!("cannot write the event log: {error}")))
+        .map_err(|error| Stop::unwritable(&format!("cannot write the event log: {error}"), &error))
 }
 
 /// Saves the run's configuration, so that it can be explained after the files change.

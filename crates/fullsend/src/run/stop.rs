@@ -189,7 +189,7 @@ impl From<ProvisionError> for Stop {
             ProvisionError::NotReady { .. }
             | ProvisionError::Guard(_)
             | ProvisionError::Sandbox(_)
-            | ProvisionError::Gateway(_)
+            | ProvisionError::Serve(_)
             | ProvisionError::Staging { .. } => Self::new(EndCause::SandboxUnavailable, reason),
         }
     }

@@ -33,7 +33,7 @@ pub struct Rejected {
     pub quarantined: Quarantined,
     pub violations: Vec<Violation>,
     /// The document that the caller expects is among what is wrong.
-    pub unexpected: bool,
+    pub expected_is_wrong: bool,
 }
 
 /// The most violations that the agent gets.
@@ -69,7 +69,7 @@ pub fn validate<E>(
             Err(why) => vec![whole(why)],
         });
     }
-    let unexpected = violations.len() > own;
+    let expected_is_wrong = violations.len() > own;
     if violations.is_empty() {
         violations.extend(script(&quarantined)?.map(whole));
     }
@@ -78,7 +78,7 @@ pub fn validate<E>(
             checked.schema.as_ref().map_or_else(|| "built-in".to_owned(), |schema| schema.found.path.clone());
         return Ok(Ok(Accepted { quarantined, schema }));
     }
-    Ok(Err(Rejected { quarantined, violations, unexpected }.into()))
+    Ok(Err(Rejected { quarantined, violations, expected_is_wrong }.into()))
 }
 
 /// An agent that chose another name gets to know which one is right.

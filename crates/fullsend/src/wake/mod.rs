@@ -44,7 +44,7 @@ use prompt::{Prompt, PromptBudget, PromptSource, assemble};
 use run_reports::RunReports;
 use screen::MemoryScreen;
 
-/// A wake whose model is away for longer is scheduled again.
+/// If the model is unavailable for longer, the wake is scheduled again.
 const MODEL_RETRY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What a wake needs from the machine around it.
@@ -83,14 +83,15 @@ pub struct WakeResult {
     pub directory: Option<PathBuf>,
 }
 
-/// How long a commit is retried while the store is unavailable. No other worker gets the wake before its lease ends.
+/// How long a commit is retried while the store is unavailable. This is safe: no other worker can claim the wake before its
+/// lease ends.
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The same in a process that must stop.
-const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+const COMMIT_TIMEOUT_ON_STOP: Duration = Duration::from_secs(5);
 const COMMIT_RETRY: Duration = Duration::from_millis(500);
 
-/// Runs one claimed wake and commits its result. After an error nothing is committed, and the next worker that claims the
-/// wake runs it again.
+/// Runs one claimed wake and commits its result. After an error the commit may be missing; then the next worker runs the
+/// wake again.
 pub fn wake(
     context: &WakeContext,
     sessions: &mut Sessions,
@@ -210,7 +211,7 @@ fn bounded_run(
         directory: memory::DIRECTORY,
         budget: PromptBudget::default(),
     });
-    let run = Cancel::default();
+    let run_cancel = Cancel::default();
     let request = Request {
         checked,
         repository_name: layers.choices.repo.clone(),
@@ -237,11 +238,11 @@ fn bounded_run(
         terms: context.lease_terms.clone(),
         reports: Arc::clone(reports),
         process: context.cancel.clone(),
-        run: run.clone(),
+        run: run_cancel.clone(),
     };
     let keeper =
         LeaseKeeper::start(config, claimed_at).map_err(|error| PrepareError::transient(error.to_string()))?;
-    let outcome = run::run(request, &run);
+    let outcome = run::run(request, &run_cancel);
     drop(layers.guard);
     let shown_memory = screened.memory.into_iter().map(|file| file.name).collect();
     Ok(BoundedRun { outcome, prompt, runtime, shown_memory, lease_state: keeper.stop() })
@@ -306,7 +307,7 @@ fn final_reports(reports: &RunReports, outcome: &Outcome, requested: Vec<Payload
     all
 }
 
-/// The conversation that the next wake resumes. It is stored before the commit names it. A failed run's is not resumed.
+/// The conversation that the next wake resumes. It is stored before the commit names it. The conversation of a failed run is not resumed.
 fn bindings(
     context: &WakeContext,
     session: SessionId,
@@ -388,7 +389,7 @@ fn commit_with_retry(
     let start = Instant::now();
     loop {
         let result = sessions.now().and_then(|now| sessions.commit(lease, commit, &mut time_seed(now)));
-        let timeout = if context.cancel.is_cancelled() { STOP_TIMEOUT } else { COMMIT_TIMEOUT };
+        let timeout = if context.cancel.is_cancelled() { COMMIT_TIMEOUT_ON_STOP } else { COMMIT_TIMEOUT };
         let may_retry = start.elapsed() < timeout && !context.cancel.is_urgent();
         match result {
             Err(SessionError::Store(

@@ -32,17 +32,22 @@ pub(super) async fn answer(
     let exchange = gateway.next_exchange();
     let Some(wire) = wire_of(request.uri().path()) else {
         let message = format!("the model gateway has no {}", request.uri().path());
-        return Ok(refuse(&gateway, exchange, Wire::Messages, &Fault::new(FaultKind::NotFound, message)));
+        return Ok(respond_with(
+            &gateway,
+            exchange,
+            Wire::Messages,
+            &Fault::new(FaultKind::NotFound, message),
+        ));
     };
     if request.method() != Method::POST {
         let message = format!("{} takes POST, not {}", wire.path(), request.method());
-        return Ok(refuse(&gateway, exchange, wire, &Fault::new(FaultKind::InvalidRequest, message)));
+        return Ok(respond_with(&gateway, exchange, wire, &Fault::new(FaultKind::InvalidRequest, message)));
     }
     let answered = match read(&gateway, wire, client, request).await {
         Ok(parsed) => forward(&gateway, exchange, parsed).await,
         Err(fault) => Err(fault),
     };
-    Ok(answered.unwrap_or_else(|fault| refuse(&gateway, exchange, wire, &fault)))
+    Ok(answered.unwrap_or_else(|fault| respond_with(&gateway, exchange, wire, &fault)))
 }
 
 fn wire_of(path: &str) -> Option<Wire> {
@@ -69,13 +74,13 @@ async fn read(
     if let Some(reason) = gateway.stop_reason() {
         return Err(Fault::new(FaultKind::Permission, format!("fullsend: this run was stopped: {reason}")));
     }
-    client.check(&gateway.rules.rules.features).await.map_err(refused)?;
+    client.check(&gateway.rules.rules.features).await.map_err(invalid_request)?;
     let (head, body) = request.into_parts();
-    gateway.rules.check_wire(wire).map_err(refused)?;
-    check_headers(&head.headers, &gateway.rules.rules.features).map_err(refused)?;
-    check_query(head.uri.query(), &gateway.rules.rules.features).map_err(refused)?;
+    gateway.rules.check_wire(wire).map_err(invalid_request)?;
+    check_headers(&head.headers, &gateway.rules.rules.features).map_err(invalid_request)?;
+    check_query(head.uri.query(), &gateway.rules.rules.features).map_err(invalid_request)?;
     if let Some(encoding) = head.headers.get(CONTENT_ENCODING).filter(|value| *value != "identity") {
-        return Err(refused(format!("the body is compressed ({encoding:?}); send it plain")));
+        return Err(invalid_request(format!("the body is compressed ({encoding:?}); send it plain")));
     }
     let (memory, body) = collect(gateway, body).await?;
     let (request, parts) = parse(gateway, wire, &body)?;
@@ -83,7 +88,7 @@ async fn read(
     Ok(GatewayRequest { wire, request, body, parts, headers: head.headers, query, memory })
 }
 
-fn refused(reason: impl fmt::Display) -> Fault {
+fn invalid_request(reason: impl fmt::Display) -> Fault {
     Fault::new(FaultKind::InvalidRequest, reason.to_string())
 }
 
@@ -103,20 +108,21 @@ async fn collect(gateway: &Gateway, body: Incoming) -> Result<(MemoryShare, Byte
             let message = format!("the body is larger than {} bytes", limits.request_bytes);
             Err(Fault::new(FaultKind::TooLarge, message))
         }
-        Ok(Err(error)) => Err(refused(format!("the body broke off: {error}"))),
+        Ok(Err(error)) => Err(invalid_request(format!("the body broke off: {error}"))),
         Err(_) => Err(Fault::new(FaultKind::Timeout, "the body did not arrive in time")),
     }
 }
 
 /// Parses an allowed body into the common request type, with the parts that become tokens.
 fn parse(gateway: &Gateway, wire: Wire, body: &[u8]) -> Result<(ModelRequest, InputParts), Fault> {
-    check_json(body, MAX_VALUES).map_err(|error| refused(format!("the body cannot be read: {error}")))?;
-    let value = serde_json::from_slice(body).map_err(refused)?;
-    gateway.rules.check_body(wire, &value).map_err(refused)?;
+    check_json(body, MAX_VALUES)
+        .map_err(|error| invalid_request(format!("the body cannot be read: {error}")))?;
+    let value = serde_json::from_slice(body).map_err(invalid_request)?;
+    gateway.rules.check_body(wire, &value).map_err(invalid_request)?;
     let parts = gateway.ledger.parts(&value);
     drop(value);
-    let request = codec::read_request(wire, body).map_err(refused)?;
-    gateway.rules.check_model(&request.model).map_err(refused)?;
+    let request = codec::read_request(wire, body).map_err(invalid_request)?;
+    gateway.rules.check_model(&request.model).map_err(invalid_request)?;
     Ok((request, parts))
 }
 
@@ -133,7 +139,7 @@ async fn forward(
     let body = body_with_usage.map_or(body, Bytes::from);
     let mut reserved = reserve(gateway, exchange, wire, request, body, parts).await?;
     let gateway = Arc::clone(gateway);
-    // Dropped with this future, which ends when the client hangs up.
+    // `_alive` is dropped with this future, when the client hangs up.
     let (_alive, mut client_gone) = oneshot::channel();
     // In a task of its own: a client that hangs up must not keep what the vendor bills from being counted.
     let exchanging = tokio::spawn(async move {
@@ -198,7 +204,8 @@ async fn reserve(
     parts: InputParts,
 ) -> Result<ReservedRequest, Fault> {
     let least_output = codec::least_output(wire, &body);
-    let reservation = gateway.ledger.reserve(&request, parts.clone(), least_output).await.map_err(refused)?;
+    let reservation =
+        gateway.ledger.reserve(&request, parts.clone(), least_output).await.map_err(invalid_request)?;
     let shortened = reservation.shortened_output();
     let body = match shortened {
         Some(most) => codec::set_max_tokens(wire, &body, most).into(),
@@ -252,7 +259,7 @@ fn with_long_context(mut parsed: GatewayRequest) -> GatewayRequest {
 
 const LONG_CONTEXT: &str = "context-1m-2025-08-07";
 
-fn refuse(gateway: &Gateway, exchange: u64, wire: Wire, fault: &Fault) -> GatewayResponse {
+fn respond_with(gateway: &Gateway, exchange: u64, wire: Wire, fault: &Fault) -> GatewayResponse {
     let status = codec::fault_status(wire, fault);
     gateway.emit(ModelEvent::ModelRefused { exchange, status, reason: fault.message.clone() });
     fault_response(wire, fault)

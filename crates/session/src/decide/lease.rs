@@ -33,7 +33,7 @@ pub struct LeaseHolder {
     pub until_ms: Timestamp,
 }
 
-/// The fence: the running wake, if `token` is its token. A late worker passes as long as no other worker has claimed the
+/// Returns the running wake if `token` is its token, else refuses. A late worker passes as long as no other worker has claimed the
 /// wake; once a higher token exists, every write with this one is refused.
 pub(crate) fn fence(state: &SessionState, token: u64) -> Result<&CurrentWake, SessionRefusal> {
     let held = state.running().filter(|wake| wake.token == token);

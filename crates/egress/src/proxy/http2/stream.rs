@@ -73,7 +73,7 @@ async fn outgoing_request(
 ) -> Result<Request<RelayedBody>, Refusal> {
     let connection = &shared.connection;
     let config = &connection.proxy.config;
-    let format = match (substituted.body, substituted.head.framing) {
+    let format = match (substituted.body_format, substituted.head.framing) {
         // As in HTTP/1.1: a body that announces itself as too large is relayed as it is, and watched.
         (Some(_), Framing::Length(length)) if length > MAX_SUBSTITUTED_BODY => None,
         (format, _) => format,
