@@ -91,4 +91,5 @@ def main():
             file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
-main()
+if __name__ == "__main__":
+    main()

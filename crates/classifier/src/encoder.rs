@@ -1,24 +1,28 @@
-//! The second stage: a BERT-shaped encoder of six layers with mean pooling and one output. Weights are rounded to eight
-//! bits in the file and computed with as floats.
+//! The second stage: a BERT-shaped encoder with mean pooling and one output. Weights have eight bits and activations sixteen:
+//! the products are sums of integers, the same on every processor.
+#![expect(clippy::inline_always, reason = "compiled once for each set of vector instructions")]
 
-use ndarray::linalg::general_mat_mul;
-use ndarray::{Array1, Array2, ArrayView1, ArrayViewMut1, Axis, s};
+use std::sync::{Mutex, PoisonError};
 
+use crate::arithmetic::{gelu, normalize, quantize, softmax};
 use crate::pieces::LONGEST;
+use crate::simd::{Instructions, PANEL, ROWS, STEP, Sums};
 use crate::weights::{Scaled, Weights, WeightsError};
 
-const LAYERS: usize = 6;
-const HEADS: usize = 12;
-/// What layer normalisation adds to the variance.
-const EPSILON: f32 = 1e-12;
+/// Columns of one attention head.
+const WIDTH: usize = 32;
+/// Tokens whose attention scores are computed together.
+const BLOCK: usize = 64;
 
 pub(crate) struct Encoder {
     words: Scaled,
-    places: Array2<f32>,
+    places: Vec<f32>,
     norm: Norm,
     layers: Vec<Layer>,
-    head: Array1<f32>,
-    head_bias: f32,
+    head: Head,
+    hidden: usize,
+    instructions: Instructions,
+    rooms: Mutex<Vec<Room>>,
 }
 
 struct Layer {
@@ -30,168 +34,334 @@ struct Layer {
     norm_after_feed: Norm,
 }
 
+/// A matrix in panels of outputs. A panel has, input pair by input pair, two weights of each of its outputs.
 struct Linear {
-    /// Input by output.
-    weight: Array2<f32>,
-    bias: Array1<f32>,
+    panels: Vec<i8>,
+    inputs: usize,
+    outputs: usize,
+    scales: Vec<f32>,
+    bias: Vec<f32>,
+    /// The highest activation for which no sum overflows.
+    most: f32,
 }
 
 struct Norm {
-    weight: Array1<f32>,
-    bias: Array1<f32>,
+    weight: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+struct Head {
+    weight: Vec<f32>,
+    bias: f32,
+}
+
+/// Memory for one window, kept from one to the next.
+#[derive(Default)]
+pub(crate) struct Room {
+    states: Vec<f32>,
+    wide: Vec<f32>,
+    narrow: Vec<f32>,
+    rounded: Rounded,
+    scores: Vec<f32>,
+    keys: Vec<f32>,
+    values: Vec<f32>,
+    mean: Vec<f32>,
+}
+
+/// Rows as integers, and what one unit of each is worth.
+#[derive(Default)]
+struct Rounded {
+    integers: Vec<i16>,
+    units: Vec<f32>,
 }
 
 impl Encoder {
     pub(crate) fn new(weights: &Weights) -> Result<Self, WeightsError> {
         let words = weights.bytes("words")?;
-        let places = matrix(&weights.bytes("places.weight")?);
-        if places.nrows() != LONGEST || places.ncols() != words.columns {
+        let hidden = words.columns;
+        let places = weights.bytes("places.weight")?;
+        if places.scales.len() != LONGEST || places.columns != hidden || !hidden.is_multiple_of(WIDTH) {
             return Err(WeightsError::Shape("places.weight".to_owned()));
         }
-        let layers = (0..LAYERS).map(|number| Layer::new(weights, number)).collect::<Result<_, _>>()?;
-        let head_bias = weights.floats("head.bias")?;
+        let layers = (0..weights.layers())
+            .map(|number| Layer::new(weights, number, hidden))
+            .collect::<Result<_, _>>()?;
         Ok(Self {
+            places: (0..LONGEST).flat_map(|row| places.row(row)).collect(),
             words,
-            places,
-            norm: Norm::new(weights, "norm")?,
+            norm: Norm::new(weights, "norm", hidden)?,
             layers,
-            head: weights.floats("head.weight")?.into(),
-            head_bias: *head_bias.first().ok_or_else(|| WeightsError::Shape("head.bias".to_owned()))?,
+            head: Head::new(weights, "head", hidden)?,
+            hidden,
+            instructions: Instructions::widest(),
+            rooms: Mutex::default(),
         })
     }
 
     /// The raw score of one window of piece numbers.
     pub(crate) fn score(&self, ids: &[u32]) -> f32 {
-        let mut states = Array2::zeros((ids.len(), self.words.columns));
-        for (place, (id, mut row)) in ids.iter().zip(states.rows_mut()).enumerate() {
-            let word = self.words.row(*id as usize);
-            for ((state, word), place) in row.iter_mut().zip(word).zip(self.places.row(place)) {
-                *state = word + place;
-            }
+        self.score_with(self.instructions, ids)
+    }
+
+    pub(crate) fn score_with(&self, instructions: Instructions, ids: &[u32]) -> f32 {
+        let mut room = self.rooms.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        let score = instructions.score(self, ids, &mut room);
+        self.rooms.lock().unwrap_or_else(PoisonError::into_inner).push(room);
+        score
+    }
+
+    #[inline(always)]
+    pub(crate) fn forward(
+        &self,
+        ids: &[u32],
+        room: &mut Room,
+        product: impl Fn([&[i16]; ROWS], &[i8], &mut Sums),
+    ) -> f32 {
+        let hidden = self.hidden;
+        room.states.clear();
+        for (place, id) in self.places.chunks_exact(hidden).zip(ids) {
+            room.states.extend(self.words.row(*id as usize).zip(place).map(|(word, place)| word + place));
         }
-        self.norm.apply(&mut states);
+        self.norm.apply(&mut room.states);
         for layer in &self.layers {
-            layer.apply(&mut states);
+            layer.apply(room, &product);
         }
-        let mean = states.mean_axis(Axis(0)).unwrap_or_else(|| Array1::zeros(self.words.columns));
-        mean.dot(&self.head) + self.head_bias
+        self.head.score(&room.states, &mut room.mean)
     }
 }
 
 impl Layer {
-    fn new(weights: &Weights, number: usize) -> Result<Self, WeightsError> {
+    fn new(weights: &Weights, number: usize, hidden: usize) -> Result<Self, WeightsError> {
         let name = |part: &str| format!("layers.{number}.{part}");
+        let up = Linear::new(weights, &name("up"), hidden, None)?;
         Ok(Self {
-            query_key_value: Linear::new(weights, &name("qkv"))?,
-            out: Linear::new(weights, &name("out"))?,
-            norm_after_attention: Norm::new(weights, &name("norm1"))?,
-            up: Linear::new(weights, &name("up"))?,
-            down: Linear::new(weights, &name("down"))?,
-            norm_after_feed: Norm::new(weights, &name("norm2"))?,
+            query_key_value: Linear::new(weights, &name("qkv"), hidden, Some(3 * hidden))?,
+            out: Linear::new(weights, &name("out"), hidden, Some(hidden))?,
+            norm_after_attention: Norm::new(weights, &name("norm1"), hidden)?,
+            down: Linear::new(weights, &name("down"), up.outputs, Some(hidden))?,
+            up,
+            norm_after_feed: Norm::new(weights, &name("norm2"), hidden)?,
         })
     }
 
-    fn apply(&self, states: &mut Array2<f32>) {
-        let attended = attention(&self.query_key_value.apply(states));
-        *states += &self.out.apply(&attended);
+    #[inline(always)]
+    fn apply(&self, room: &mut Room, product: &impl Fn([&[i16]; ROWS], &[i8], &mut Sums)) {
+        let Room { states, wide, narrow, rounded, scores, keys, values, .. } = room;
+        self.query_key_value.apply(states, wide, rounded, product);
+        attention(wide, self.out.inputs, narrow, Attention { scores, keys, values });
+        self.out.apply(narrow, wide, rounded, product);
+        add(states, wide);
         self.norm_after_attention.apply(states);
-        let mut wide = self.up.apply(states);
-        wide.mapv_inplace(gelu);
-        *states += &self.down.apply(&wide);
+        self.up.apply(states, wide, rounded, product);
+        wide.iter_mut().for_each(|value| *value = gelu(*value));
+        self.down.apply(wide, narrow, rounded, product);
+        add(states, narrow);
         self.norm_after_feed.apply(states);
     }
 }
 
-/// Every head looks at every token. The columns are queries, keys and values, each head's beside the next.
-fn attention(query_key_value: &Array2<f32>) -> Array2<f32> {
-    let (tokens, columns) = query_key_value.dim();
-    let hidden = columns / 3;
-    let width = hidden / HEADS;
-    #[expect(clippy::cast_precision_loss, reason = "a head has some dozens of columns")]
-    let scale = 1.0 / (width as f32).sqrt();
-    let mut attended = Array2::zeros((tokens, hidden));
-    for head in 0..HEADS {
-        let part = |number: usize| {
-            let start = number * hidden + head * width;
-            query_key_value.slice(s![.., start..start + width])
-        };
-        let mut scores = Array2::zeros((tokens, tokens));
-        general_mat_mul(scale, &part(0), &part(1).t(), 0.0, &mut scores);
-        scores.rows_mut().into_iter().for_each(softmax);
-        let mut target = attended.slice_mut(s![.., head * width..(head + 1) * width]);
-        general_mat_mul(1.0, &scores, &part(2), 0.0, &mut target);
-    }
-    attended
+#[inline(always)]
+fn add(states: &mut [f32], more: &[f32]) {
+    states.iter_mut().zip(more).for_each(|(state, more)| *state += more);
 }
 
-fn softmax(mut row: ArrayViewMut1<'_, f32>) {
-    let highest = row.fold(f32::MIN, |highest, value| highest.max(*value));
-    row.mapv_inplace(|value| (value - highest).exp());
-    let sum = row.sum();
-    row /= sum;
+struct Attention<'a> {
+    scores: &'a mut Vec<f32>,
+    keys: &'a mut Vec<f32>,
+    values: &'a mut Vec<f32>,
+}
+
+/// Every head looks at every token. The columns are queries, keys and values, each head's beside the next.
+#[inline(always)]
+fn attention(query_key_value: &[f32], hidden: usize, attended: &mut Vec<f32>, room: Attention<'_>) {
+    let Attention { scores, keys, values } = room;
+    let rows = query_key_value.chunks_exact(3 * hidden);
+    let tokens = rows.len();
+    let padded = tokens.next_multiple_of(BLOCK);
+    #[expect(clippy::cast_precision_loss, reason = "a head has some dozens of columns")]
+    let scale = 1.0 / (WIDTH as f32).sqrt();
+    resize(attended, tokens * hidden);
+    resize(scores, 2 * padded);
+    resize(keys, WIDTH * padded);
+    resize(values, tokens * WIDTH);
+    for first in (0..hidden).step_by(WIDTH) {
+        for (token, row) in rows.clone().enumerate() {
+            for column in 0..WIDTH {
+                keys[column * padded + token] = row[hidden + first + column];
+            }
+            values[token * WIDTH..(token + 1) * WIDTH]
+                .copy_from_slice(&row[2 * hidden + first..2 * hidden + first + WIDTH]);
+        }
+        // Two tokens at a time keep the adders busy.
+        for token in (0..tokens).step_by(2) {
+            let last = tokens.min(token + 2);
+            for (row, scores) in (token..last).zip(scores.chunks_exact_mut(padded)) {
+                let query = &query_key_value[row * 3 * hidden + first..][..WIDTH];
+                attention_scores(query, scale, keys, scores);
+                softmax(&mut scores[..tokens]);
+            }
+            let (one, two) = scores.split_at(padded);
+            let sums = weighted(&one[..tokens], &two[..tokens], values);
+            for (row, sum) in (token..last).zip(sums) {
+                attended[row * hidden + first..][..WIDTH].copy_from_slice(&sum);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn attention_scores(query: &[f32], scale: f32, keys: &[f32], scores: &mut [f32]) {
+    let padded = scores.len();
+    for (block, scores) in scores.as_chunks_mut::<BLOCK>().0.iter_mut().enumerate() {
+        let mut sums = [0.0; BLOCK];
+        for (column, keys) in query.iter().zip(keys.chunks_exact(padded)) {
+            let column = column * scale;
+            for (sum, key) in sums.iter_mut().zip(&keys[block * BLOCK..(block + 1) * BLOCK]) {
+                *sum += column * key;
+            }
+        }
+        *scores = sums;
+    }
+}
+
+/// The values of all tokens, by the shares of two of them.
+#[inline(always)]
+fn weighted(one: &[f32], two: &[f32], values: &[f32]) -> [[f32; WIDTH]; 2] {
+    let mut sums = [[0.0; WIDTH]; 2];
+    for ((one, two), values) in one.iter().zip(two).zip(values.as_chunks::<WIDTH>().0) {
+        for (sum, value) in sums[0].iter_mut().zip(values) {
+            *sum += one * value;
+        }
+        for (sum, value) in sums[1].iter_mut().zip(values) {
+            *sum += two * value;
+        }
+    }
+    sums
+}
+
+/// The content that was there stays: whoever asks writes all of it.
+fn resize(buffer: &mut Vec<f32>, length: usize) {
+    buffer.resize(length, 0.0);
 }
 
 impl Linear {
-    fn new(weights: &Weights, name: &str) -> Result<Self, WeightsError> {
-        let weight = matrix(&weights.bytes(&format!("{name}.weight"))?).reversed_axes();
-        let bias: Array1<f32> = weights.floats(&format!("{name}.bias"))?.into();
-        if bias.len() == weight.ncols() {
+    fn new(
+        weights: &Weights,
+        name: &str,
+        inputs: usize,
+        outputs: Option<usize>,
+    ) -> Result<Self, WeightsError> {
+        let matrix = weights.bytes(&format!("{name}.weight"))?;
+        let bias = weights.floats(&format!("{name}.bias"))?;
+        let found = matrix.scales.len();
+        let fits = matrix.columns == inputs && bias.len() == found && outputs.is_none_or(|all| all == found);
+        if !fits || !inputs.is_multiple_of(2) || !found.is_multiple_of(PANEL) {
+            return Err(WeightsError::Shape(name.to_owned()));
+        }
+        let (values, scales) = matrix.into_parts();
+        let largest = values.chunks_exact(inputs).map(magnitude).max().unwrap_or(1).max(1);
+        let most = (i32::MAX.cast_unsigned() / largest).min(i16::MAX.unsigned_abs().into());
+        #[expect(clippy::cast_precision_loss, reason = "at most 32767")]
+        let most = most as f32;
+        Ok(Self { panels: packed(&values, inputs), inputs, outputs: found, scales, bias, most })
+    }
+
+    #[inline(always)]
+    fn apply(
+        &self,
+        input: &[f32],
+        output: &mut Vec<f32>,
+        Rounded { integers, units }: &mut Rounded,
+        product: &impl Fn([&[i16]; ROWS], &[i8], &mut Sums),
+    ) {
+        let count = input.len() / self.inputs;
+        integers.resize(input.len(), 0);
+        units.resize(count, 0.0);
+        for (row, unit) in units.iter_mut().enumerate() {
+            let place = row * self.inputs..(row + 1) * self.inputs;
+            *unit = quantize(&input[place.clone()], self.most, &mut integers[place]);
+        }
+        resize(output, count * self.outputs);
+        let mut sums = [[0; PANEL]; ROWS];
+        for (number, panel) in self.panels.chunks_exact(self.inputs * PANEL).enumerate() {
+            let columns = number * PANEL..(number + 1) * PANEL;
+            let scales = &self.scales[columns.clone()];
+            let bias = &self.bias[columns.clone()];
+            for first in (0..count).step_by(ROWS) {
+                // The last rows stand in for those that are missing.
+                let row = |number: usize| {
+                    let start = (first + number).min(count - 1) * self.inputs;
+                    &integers[start..start + self.inputs]
+                };
+                product([row(0), row(1), row(2), row(3), row(4), row(5)], panel, &mut sums);
+                for (row, sums) in (first..count).zip(&sums) {
+                    let unit = units[row];
+                    let target = &mut output[row * self.outputs..][columns.clone()];
+                    for (((target, sum), scale), bias) in target.iter_mut().zip(sums).zip(scales).zip(bias) {
+                        #[expect(clippy::cast_precision_loss, reason = "seven digits are enough")]
+                        let sum = *sum as f32;
+                        *target = sum * (unit * scale) + bias;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn magnitude(row: &[i8]) -> u32 {
+    row.iter().map(|value| u32::from(value.unsigned_abs())).sum()
+}
+
+/// From rows of one output each to panels.
+fn packed(values: &[i8], inputs: usize) -> Vec<i8> {
+    let mut panels = vec![0; values.len()];
+    for (rows, panel) in values.chunks_exact(inputs * PANEL).zip(panels.chunks_exact_mut(inputs * PANEL)) {
+        for (output, row) in rows.chunks_exact(inputs).enumerate() {
+            for (pair, step) in row.as_chunks::<2>().0.iter().zip(panel.as_chunks_mut::<STEP>().0) {
+                step[2 * output..2 * output + 2].copy_from_slice(pair);
+            }
+        }
+    }
+    panels
+}
+
+impl Norm {
+    fn new(weights: &Weights, name: &str, hidden: usize) -> Result<Self, WeightsError> {
+        let weight = weights.floats(&format!("{name}.weight"))?;
+        let bias = weights.floats(&format!("{name}.bias"))?;
+        if weight.len() == hidden && bias.len() == hidden {
             Ok(Self { weight, bias })
         } else {
             Err(WeightsError::Shape(name.to_owned()))
         }
     }
 
-    fn apply(&self, input: &Array2<f32>) -> Array2<f32> {
-        let mut output = Array2::zeros((input.nrows(), self.bias.len()));
-        output.rows_mut().into_iter().for_each(|mut row| row.assign(&self.bias));
-        general_mat_mul(1.0, input, &self.weight, 1.0, &mut output);
-        output
-    }
-}
-
-impl Norm {
-    fn new(weights: &Weights, name: &str) -> Result<Self, WeightsError> {
-        Ok(Self {
-            weight: weights.floats(&format!("{name}.weight"))?.into(),
-            bias: weights.floats(&format!("{name}.bias"))?.into(),
-        })
-    }
-
-    fn apply(&self, states: &mut Array2<f32>) {
-        for mut row in states.rows_mut() {
-            let mean = mean(row.view());
-            row.mapv_inplace(|value| value - mean);
-            let deviation = (row.dot(&row) / count(&row.view()) + EPSILON).sqrt();
-            for ((value, weight), bias) in row.iter_mut().zip(&self.weight).zip(&self.bias) {
-                *value = *value / deviation * weight + bias;
-            }
+    #[inline(always)]
+    fn apply(&self, states: &mut [f32]) {
+        for row in states.chunks_exact_mut(self.weight.len()) {
+            normalize(row, &self.weight, &self.bias);
         }
     }
 }
 
-fn mean(row: ArrayView1<'_, f32>) -> f32 {
-    row.sum() / count(&row)
-}
+impl Head {
+    fn new(weights: &Weights, name: &str, hidden: usize) -> Result<Self, WeightsError> {
+        let weight = weights.floats(&format!("{name}.weight"))?;
+        match weights.floats(&format!("{name}.bias"))?.as_slice() {
+            [bias] if weight.len() == hidden => Ok(Self { bias: *bias, weight }),
+            _ => Err(WeightsError::Shape(name.to_owned())),
+        }
+    }
 
-#[expect(clippy::cast_precision_loss, reason = "a row has some hundreds of columns")]
-fn count(row: &ArrayView1<'_, f32>) -> f32 {
-    row.len() as f32
-}
-
-fn matrix(scaled: &Scaled) -> Array2<f32> {
-    let rows = scaled.scales.len();
-    let values: Vec<f32> = (0..rows).flat_map(|row| scaled.row(row)).collect();
-    Array2::from_shape_vec((rows, scaled.columns), values)
-        .expect("the sizes were checked when the file was read")
-}
-
-/// The exact form, with the error function to seven digits (Abramowitz and Stegun 7.1.26).
-fn gelu(x: f32) -> f32 {
-    let z = x.abs() * std::f32::consts::FRAC_1_SQRT_2;
-    let t = 1.0 / (1.0 + 0.327_591_1 * z);
-    let series =
-        t * (0.254_829_6 + t * (-0.284_496_74 + t * (1.421_413_7 + t * (-1.453_152 + t * 1.061_405_4))));
-    let erf = 1.0 - series * (-z * z).exp();
-    0.5 * x * (1.0 + erf.copysign(x))
+    /// The output for the mean of all tokens.
+    #[inline(always)]
+    fn score(&self, states: &[f32], mean: &mut Vec<f32>) -> f32 {
+        mean.clear();
+        mean.resize(self.weight.len(), 0.0);
+        let rows = states.chunks_exact(self.weight.len());
+        #[expect(clippy::cast_precision_loss, reason = "a window has some hundreds of tokens")]
+        let count = rows.len() as f32;
+        rows.for_each(|row| add(mean, row));
+        mean.iter().zip(&self.weight).map(|(mean, weight)| mean / count * weight).sum::<f32>() + self.bias
+    }
 }

@@ -62,6 +62,7 @@ struct Header {
     tensors: Vec<Entry>,
     #[serde(flatten)]
     calibration: Calibration,
+    layers: usize,
 }
 
 #[derive(Deserialize)]
@@ -122,9 +123,13 @@ impl Scaled {
         }
     }
 
-    /// All values, without their scales.
-    pub(crate) fn values(&self) -> Vec<i8> {
-        (0..self.scales.len() * self.columns).map(|at| self.value(at)).collect()
+    /// All values, and the scale of each row.
+    pub(crate) fn into_parts(self) -> (Vec<i8>, Vec<f32>) {
+        let values = match self.kind {
+            Kind::I4 => (0..self.scales.len() * self.columns).map(|at| self.value(at)).collect(),
+            _ => self.packed.into_iter().map(u8::cast_signed).collect(),
+        };
+        (values, self.scales)
     }
 }
 
@@ -134,6 +139,7 @@ pub(crate) struct Weights {
     blob: u64,
     read: ReadAt,
     calibration: Calibration,
+    layers: usize,
 }
 
 impl Weights {
@@ -153,11 +159,22 @@ impl Weights {
             return Err(WeightsError::Version(header.version));
         }
         let entries = header.tensors.into_iter().map(|entry| (entry.name.clone(), entry)).collect();
-        Ok(Self { entries, blob: (START + length) as u64, read, calibration: header.calibration })
+        Ok(Self {
+            entries,
+            blob: (START + length) as u64,
+            read,
+            calibration: header.calibration,
+            layers: header.layers,
+        })
     }
 
     pub(crate) fn calibration(&self) -> Calibration {
         self.calibration.clone()
+    }
+
+    /// How many layers the encoder has.
+    pub(crate) fn layers(&self) -> usize {
+        self.layers
     }
 
     fn entry(&self, name: &str, kinds: &[Kind]) -> Result<&Entry, WeightsError> {
