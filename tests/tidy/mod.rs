@@ -165,7 +165,13 @@ fn place_of_unsafe(name: &str, text: &str, complain: &mut impl FnMut(&'static st
         code.contains("unsafe {") || code.contains("unsafe fn") || code.contains("unsafe impl")
     });
     if let (false, Some(line)) = (allowed, found) {
-        complain("unsafe", format!("line {}: only crates/sandbox/src/sys and crates/classifier/src/simd.rs may be unsafe", line + 1));
+        complain(
+            "unsafe",
+            format!(
+                "line {}: only crates/sandbox/src/sys and crates/classifier/src/simd.rs may be unsafe",
+                line + 1
+            ),
+        );
     }
 }
 
