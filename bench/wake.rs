@@ -163,15 +163,7 @@ fn open(directory: &Path) -> Sessions {
 
 fn create(sessions: &mut Sessions) -> SessionId {
     let mut seed = fullsend::internal::time_seed(sessions.now().unwrap());
-    let header = SessionHeader {
-        id: SessionId::generate(&mut seed),
-        agent: "bench".to_owned(),
-        environment: None,
-        resources: Vec::new(),
-        created_ms: seed.now,
-        repository: None,
-        imported: false,
-    };
+    let header = SessionHeader::new(SessionId::generate(&mut seed), "bench", seed.now);
     sessions.create(&header).unwrap().header.id
 }
 

@@ -10,8 +10,8 @@ use rusqlite::Connection;
 
 use crate::fixture::{Clock, Directory, message, skip, sleeps, worker};
 use session::{
-    ClaimTarget, ContextWindow, ListedSession, Seq, SessionError, SessionId, SessionLimits, Sessions,
-    SqliteStore, StoreError,
+    ClaimFilter, ClaimTarget, ContextWindow, ListedSession, Seq, SessionError, SessionHeader, SessionId,
+    SessionLimits, Sessions, SqliteStore, StoreError,
 };
 
 fn open(directory: &Directory) -> Sessions {
@@ -115,7 +115,8 @@ fn a_store_of_the_first_version_is_migrated() {
     let (mut sessions, _, id) = furnished(&directory);
     let events = sessions.events(id, Seq(0), 100).unwrap();
     drop(sessions);
-    let old = "ALTER TABLE sessions DROP COLUMN repository; ALTER TABLE sessions DROP COLUMN unreadable_by;
+    let old = "ALTER TABLE sessions DROP COLUMN labels; DROP TABLE objects;
+               ALTER TABLE sessions DROP COLUMN repository; ALTER TABLE sessions DROP COLUMN unreadable_by;
                DROP INDEX learnings_key; DROP INDEX learnings_newest;
                ALTER TABLE learnings DROP COLUMN repository;
                CREATE UNIQUE INDEX learnings_key ON learnings (agent, key);
@@ -125,6 +126,43 @@ fn a_store_of_the_first_version_is_migrated() {
     let mut sessions = open(&directory);
     assert_eq!(sessions.events(id, Seq(0), 100).unwrap(), events);
     assert_eq!(sessions.session(id).unwrap().header.repository, None);
+}
+
+/// A store of the second version, with a header of the first: no labels, no objects.
+#[test]
+fn a_store_of_the_second_version_is_migrated() {
+    let directory = Directory::new();
+    let (mut sessions, mut clock, id) = furnished(&directory);
+    let events = sessions.events(id, Seq(0), 100).unwrap();
+    drop(sessions);
+    let old = "ALTER TABLE sessions DROP COLUMN labels; DROP TABLE objects; PRAGMA user_version = 2;
+               UPDATE sessions SET header = replace(header, '\"version\":2,', '');";
+    Connection::open(directory.database()).unwrap().execute_batch(old).unwrap();
+    let mut sessions = open(&directory);
+    assert_eq!(sessions.events(id, Seq(0), 100).unwrap(), events);
+    let header = sessions.session(id).unwrap().header;
+    assert_eq!((header.version, header.organisation, header.labels.len()), (1, None, 0));
+    sessions.put_object(id, "run/1", b"x").unwrap();
+    let any = ClaimFilter { labels: Some(Vec::new()), ..ClaimFilter::default() };
+    sessions.append(id, &[clock.input(message("once more"))], &mut clock.seed()).unwrap();
+    let claimed = sessions.claim(ClaimTarget::Matching(&any), &worker("a"), &mut clock.seed()).unwrap();
+    assert_eq!(claimed.map(|wake| wake.lease.session), Some(id), "a session without labels is for every worker");
+}
+
+/// A program that knows no labels cannot read a session that has some, and can read all others.
+#[test]
+fn an_older_program_skips_sessions_with_labels_only() {
+    let directory = Directory::new();
+    let (mut sessions, mut clock, plain) = furnished(&directory);
+    let labels = vec!["gpu".to_owned()];
+    let labelled = sessions.create(&SessionHeader { labels, ..clock.header("triage") }).unwrap().header.id;
+    sessions.append(labelled, &[clock.input(message("hello"))], &mut clock.seed()).unwrap();
+    let connection = Connection::open(directory.database()).unwrap();
+    let version = |id: SessionId| -> i64 {
+        let sql = "SELECT state ->> '$.version' FROM sessions WHERE lower(hex(id)) = ?1";
+        connection.query_row(sql, [id.to_string().replace('-', "")], |row| row.get(0)).unwrap()
+    };
+    assert_eq!((version(plain), version(labelled)), (3, 4));
 }
 
 #[test]
@@ -263,9 +301,9 @@ fn only_what_is_a_store_of_this_version_is_opened() {
     let newer = Connection::open(directory.database()).unwrap();
     newer.execute_batch("PRAGMA user_version = 99").unwrap();
     drop(SqliteStore::open(&directory.database()).expect("a newer store that this version may use"));
-    newer.execute_batch("UPDATE compatibility SET minimum = 3").unwrap();
+    newer.execute_batch("UPDATE compatibility SET minimum = 4").unwrap();
     let opened = SqliteStore::open(&directory.database()).err().unwrap();
-    assert!(matches!(opened, StoreError::Version { found: 99, known: 2 }), "{opened}");
+    assert!(matches!(opened, StoreError::Version { found: 99, known: 3 }), "{opened}");
     let nowhere = SqliteStore::open(&directory.path().join("no/such/place.db")).err().unwrap();
     assert!(matches!(&nowhere, StoreError::Location { .. }), "{nowhere}");
     assert!(nowhere.to_string().contains("no/such/place.db"), "{nowhere}");

@@ -73,15 +73,7 @@ impl Clock {
     }
 
     pub(crate) fn header(&mut self, agent: &str) -> SessionHeader {
-        SessionHeader {
-            id: SessionId::generate(&mut self.seed()),
-            agent: agent.to_owned(),
-            environment: None,
-            resources: Vec::new(),
-            created_ms: self.now(),
-            repository: None,
-            imported: false,
-        }
+        SessionHeader::new(SessionId::generate(&mut self.seed()), agent, self.now())
     }
 
     pub(crate) fn input(&mut self, payload: Payload) -> SessionInput {

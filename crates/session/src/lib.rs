@@ -13,6 +13,7 @@ mod store;
 
 pub use api::bundle::{Attachment, ImportTerms, ImportedSession};
 pub use api::context::{ContextFit, ContextSource, ContextWindow, fit};
+pub use api::objects::MAX_OBJECT_BYTES;
 pub use api::sessions::{PAGE_LIMIT, RemoveTerms, Sessions};
 pub use api::worker::{ClaimTarget, ClaimedWake, Renewal};
 pub use decide::approval::{Approval, Approvals};
@@ -32,7 +33,7 @@ pub use log::event::{
     SessionUsage, StartedSpan, ToolRequestRef, WakeEnd, WakeStart,
 };
 pub use log::fold::InvalidTransition;
-pub use log::header::{ResourceAccess, SessionEnvironment, SessionHeader, SessionResource};
+pub use log::header::{HEADER_VERSION, ResourceAccess, SessionEnvironment, SessionHeader, SessionResource};
 pub use log::id::{EventId, InvalidId, RequestId, SessionId, SpanId, WakeId};
 pub use log::learning::{Learning, LearningKind, StoredLearning};
 pub use log::memory::{
@@ -48,5 +49,5 @@ pub use store::postgres::{PostgresOptions, PostgresStore};
 pub use store::sqlite::{SqliteStore, StoreProbe};
 pub use store::{
     ClaimFilter, DecideFn, EventClass, FoundSession, ListedSession, Session, SessionChange, SessionError,
-    Store, StoreError, StoreSurvey, UpdateTarget, WaitFor,
+    Store, StoreError, StoreSurvey, StoredObject, UpdateTarget, WaitFor,
 };

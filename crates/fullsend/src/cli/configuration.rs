@@ -332,7 +332,7 @@ fn detect_forge() -> Option<ForgeName> {
 }
 
 /// `owner/name`, from CI or from the address of the remote.
-fn repository_name(repository: &Path) -> Option<String> {
+pub fn repository_name(repository: &Path) -> Option<String> {
     let from_ci = variable("GITHUB_REPOSITORY").or_else(|| variable("CI_PROJECT_PATH"));
     from_ci.or_else(|| {
         let config = std::fs::read_to_string(repository.join(".git/config")).ok()?;

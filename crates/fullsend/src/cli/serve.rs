@@ -15,7 +15,8 @@ use super::configuration::{ConfigurationOptions, variable};
 use super::exit::{Exit, Failure};
 use super::session::bundle;
 use super::session::create::NewSession;
-use super::session::store::{StoreOptions, state_directory};
+use super::session::default_store::state_directory;
+use super::session::store::StoreOptions;
 use super::session::wake_options::async_runtime;
 use super::signals;
 use crate::cancel::Cancel;
@@ -134,7 +135,7 @@ fn parse_token(place: &str, line: &str) -> Result<AccessToken, Failure> {
 
 fn backend(arguments: &Arguments, runs: &Path) -> Result<ServeBackend, Failure> {
     let words = |failure: Failure| failure.message;
-    let store = arguments.store.clone();
+    let store = arguments.store.of(&arguments.layers);
     let layers = arguments.layers.clone();
     let exported_runs = runs.to_owned();
     let archived_runs = runs.to_owned();
@@ -146,6 +147,7 @@ fn backend(arguments: &Arguments, runs: &Path) -> Result<ServeBackend, Failure> 
             let new = NewSession {
                 agent: body.agent.clone(),
                 environment: body.environment.clone(),
+                labels: Vec::new(),
                 resources: Vec::new(),
                 id: body.id,
             };

@@ -30,6 +30,9 @@ pub struct Arguments {
     /// Run only sessions of this agent
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
+    /// Also run sessions with this label; can be repeated. A session runs where all its labels are served
+    #[arg(long, value_name = "LABEL")]
+    label: Vec<String>,
     #[command(flatten)]
     store: StoreOptions,
     #[command(flatten)]
@@ -39,14 +42,16 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let options = arguments.wake.clone();
     let runtime = async_runtime()?;
-    let context = options.context(&arguments.store, runtime.handle())?;
+    let store = options.store(&arguments.store);
+    let context = options.context(&store, runtime.handle())?;
     signals::watch(runtime.handle(), &context.cancel)?;
     stop_in_time(&context.cancel)?;
     // Report a store that cannot be opened at once.
-    drop(arguments.store.open()?);
+    drop(store.open()?);
     let filter = ClaimFilter {
         repository: Some(options.repository()?),
         agent: arguments.agent.clone(),
+        labels: Some(arguments.label.clone()),
         skip: Vec::new(),
     };
     let check_context = context.clone();

@@ -18,6 +18,7 @@ pub(crate) mod variables;
 
 use std::rc::Rc;
 
+use sha2::{Digest as _, Sha256};
 use yaml::{Decoder, Diagnostic, MapEntry, Node, Shape, Span, Value};
 
 use crate::harness::Harness;
@@ -82,6 +83,18 @@ pub struct Resolved {
 }
 
 impl Resolved {
+    /// SHA-256 over the harness file and what it extends.
+    pub fn digest(&self, library: &mut Library) -> Option<[u8; 32]> {
+        let mut hasher = Sha256::new();
+        for found in &self.files {
+            let source = library.source(found).ok()?;
+            let text = library.text(source);
+            hasher.update((text.len() as u64).to_be_bytes());
+            hasher.update(text.as_bytes());
+        }
+        Some(hasher.finalize().into())
+    }
+
     /// Who asked for this resolution.
     pub fn asking(&self) -> Asking<'_> {
         Asking { repo: self.choices.repo.as_deref(), today: &self.choices.today }

@@ -17,7 +17,7 @@ pub struct RunDirectory {
 impl RunDirectory {
     pub fn create(runs: &Path, owner: Option<&str>) -> Result<Self, Stop> {
         let id = uuid::Uuid::now_v7().to_string();
-        let path = runs.join(clean(owner.unwrap_or("local"))).join(&id);
+        let path = runs.join(owner_directory(owner.unwrap_or("local"))).join(&id);
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
         // A relative path or a link means the directory that it leads to.
         let path = made.and_then(|()| path.canonicalize());
@@ -57,7 +57,7 @@ impl RunDirectory {
 }
 
 /// `owner/name` as two directory names. No other path can come out.
-fn clean(owner: &str) -> String {
+pub fn owner_directory(owner: &str) -> String {
     let part = |part: &str| {
         part.chars()
             .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' })

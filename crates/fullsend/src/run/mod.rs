@@ -3,7 +3,7 @@
 //! no signal handler, prints nothing, and several can run in one process.
 
 mod attempts;
-mod directory;
+pub mod directory;
 pub(crate) mod extra_files;
 pub(crate) mod host;
 mod prescript;

@@ -1,23 +1,23 @@
-//! The conversations of runtimes, in each runtime's own format, in files beside the store. A file is named after its digest,
-//! and the log holds that name, so a missing or changed conversation is not resumed. The session then continues from its
-//! memory and events.
+//! The conversations of runtimes, in each runtime's own format, as objects of their session. An object is named after its
+//! digest, and the log holds that name, so a missing or changed conversation is not resumed. The session then continues from
+//! its memory and events.
 
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::runtime::Conversation;
 use crate::runtime::state::StateFile;
-use session::{SessionId, Sha256Digest};
+use session::{SessionError, SessionId, Sessions, Sha256Digest};
 
 /// A longer conversation is not resumed.
-const MAX_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = session::MAX_OBJECT_BYTES;
 
-/// The directory of the conversations.
+const PREFIX: &str = "conversation/";
+
+/// Where earlier versions kept conversations: in files on the machine of the worker. They are read and no longer written.
 #[derive(Debug, Clone)]
-pub struct Conversations(pub PathBuf);
+pub struct EarlierConversations(pub PathBuf);
 
 #[derive(Serialize, Deserialize)]
 struct StoredConversation {
@@ -31,88 +31,108 @@ struct StoredFile {
     text: String,
 }
 
-impl Conversations {
-    /// Stores a conversation and returns its name for the log, or `None` if it cannot be resumed.
-    pub fn store(&self, session: SessionId, conversation: &Conversation) -> std::io::Result<Option<String>> {
-        let text = |file: &StateFile| {
-            let text = String::from_utf8(file.contents.clone()).ok()?;
-            Some(StoredFile { path: file.path.clone(), text })
-        };
-        let Some(files) = conversation.files.iter().map(text).collect::<Option<Vec<_>>>() else {
-            return Ok(None);
-        };
-        let stored = StoredConversation { id: conversation.id.clone(), files };
-        let bytes = serde_json::to_vec(&stored)?;
-        if bytes.len() > MAX_BYTES || stored.files.is_empty() {
-            return Ok(None);
-        }
-        let digest = Sha256Digest::of(&bytes);
-        let directory = self.directory(session);
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
-        let path = directory.join(format!("{digest}.json"));
-        let unfinished = directory.join(format!(".{digest}.{}", std::process::id()));
-        let mut file =
-            std::fs::File::options().create(true).truncate(true).write(true).mode(0o600).open(&unfinished)?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        std::fs::rename(unfinished, path)?;
-        Ok(Some(digest.to_string()))
+/// Stores a conversation and returns its name for the log, or `None` if it cannot be resumed.
+pub fn store(
+    sessions: &mut Sessions,
+    session: SessionId,
+    conversation: &Conversation,
+) -> Result<Option<String>, SessionError> {
+    let text = |file: &StateFile| {
+        let text = String::from_utf8(file.contents.clone()).ok()?;
+        Some(StoredFile { path: file.path.clone(), text })
+    };
+    let Some(files) = conversation.files.iter().map(text).collect::<Option<Vec<_>>>() else {
+        return Ok(None);
+    };
+    let stored = StoredConversation { id: conversation.id.clone(), files };
+    let Ok(bytes) = serde_json::to_vec(&stored) else { return Ok(None) };
+    if bytes.len() > MAX_BYTES || stored.files.is_empty() {
+        return Ok(None);
     }
+    let digest = Sha256Digest::of(&bytes).to_string();
+    sessions.put_object(session, &format!("{PREFIX}{digest}"), &bytes)?;
+    Ok(Some(digest))
+}
 
-    /// The conversation with this name, if its file exists and is unchanged.
-    pub fn load(&self, session: SessionId, name: &str) -> Option<Conversation> {
-        let digest: Sha256Digest = name.parse().ok()?;
-        let path = self.directory(session).join(format!("{digest}.json"));
+/// The conversation with this name, if it exists and is unchanged.
+pub fn load(
+    sessions: &mut Sessions,
+    session: SessionId,
+    name: &str,
+    earlier: &EarlierConversations,
+) -> Option<Conversation> {
+    let digest: Sha256Digest = name.parse().ok()?;
+    let stored = sessions.object(session, &format!("{PREFIX}{digest}")).ok().flatten();
+    let bytes = stored.or_else(|| earlier.read(session, digest))?;
+    if Sha256Digest::of(&bytes) != digest {
+        return None;
+    }
+    let stored: StoredConversation = serde_json::from_slice(&bytes).ok()?;
+    let file = |StoredFile { path, text }| StateFile { path, contents: text.into_bytes() };
+    Some(Conversation { id: stored.id, files: stored.files.into_iter().map(file).collect() })
+}
+
+/// Removes the conversations that the log no longer names.
+pub fn remove_others<'a>(
+    sessions: &mut Sessions,
+    session: SessionId,
+    named: impl Iterator<Item = &'a str>,
+) -> Result<(), SessionError> {
+    let named: Vec<&str> = named.collect();
+    for object in sessions.object_names(session)? {
+        if object.strip_prefix(PREFIX).is_some_and(|name| !named.contains(&name)) {
+            sessions.remove_object(session, &object)?;
+        }
+    }
+    Ok(())
+}
+
+impl EarlierConversations {
+    fn read(&self, session: SessionId, digest: Sha256Digest) -> Option<Vec<u8>> {
+        let directory = self.0.join(session.to_string()).join("conversations");
+        let path = directory.join(format!("{digest}.json"));
         let about = std::fs::symlink_metadata(&path).ok()?;
         if !about.is_file() || about.len() > MAX_BYTES as u64 {
             return None;
         }
-        let bytes = std::fs::read(path).ok()?;
-        if Sha256Digest::of(&bytes) != digest {
-            return None;
-        }
-        let stored: StoredConversation = serde_json::from_slice(&bytes).ok()?;
-        let file = |StoredFile { path, text }| StateFile { path, contents: text.into_bytes() };
-        Some(Conversation { id: stored.id, files: stored.files.into_iter().map(file).collect() })
-    }
-
-    /// Removes the conversations that the log no longer names.
-    pub fn remove_others<'a>(&self, session: SessionId, named: impl Iterator<Item = &'a str>) {
-        let named: Vec<String> = named.map(|name| format!("{name}.json")).collect();
-        for entry in std::fs::read_dir(self.directory(session)).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if !named.contains(&name) && !name.starts_with('.') {
-                drop(std::fs::remove_file(entry.path()));
-            }
-        }
-    }
-
-    fn directory(&self, session: SessionId) -> PathBuf {
-        Path::new(&self.0).join(session.to_string()).join("conversations")
+        std::fs::read(path).ok()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use session::{SessionHeader, SessionLimits, SqliteStore, Timestamp};
 
     #[test]
-    fn only_an_unchanged_conversation_is_resumed() {
+    fn only_an_unchanged_conversation_is_resumed_on_any_machine() {
         let directory = tempfile::tempdir().unwrap();
-        let conversations = Conversations(directory.path().to_owned());
+        let open = || {
+            let store = SqliteStore::open(&directory.path().join("sessions.db")).unwrap();
+            Sessions::new(Box::new(store), SessionLimits::default())
+        };
         let session: SessionId = "018bcfe5-6800-7000-8000-00000000000a".parse().unwrap();
+        let nowhere = EarlierConversations(directory.path().join("nowhere"));
+        let mut here = open();
+        here.create(&SessionHeader::new(session, "helper", Timestamp(0))).unwrap();
         let file = StateFile { path: "a/b.jsonl".to_owned(), contents: b"{}\n".to_vec() };
         let conversation = Conversation { id: "c".to_owned(), files: vec![file] };
-        let name = conversations.store(session, &conversation).unwrap().unwrap();
-        assert_eq!(conversations.load(session, &name), Some(conversation.clone()));
-        assert_eq!(conversations.load(session, &"0".repeat(64)), None);
-        assert_eq!(conversations.load(session, "../../etc/passwd"), None);
-        let path = conversations.directory(session).join(format!("{name}.json"));
-        std::fs::write(&path, "{}").unwrap();
-        assert_eq!(conversations.load(session, &name), None, "changed");
-        conversations.remove_others(session, std::iter::empty());
-        assert!(!path.exists());
-        let empty = Conversation::default();
-        assert_eq!(conversations.store(session, &empty).unwrap(), None);
+        let name = store(&mut here, session, &conversation).unwrap().unwrap();
+        let mut there = open();
+        assert_eq!(load(&mut there, session, &name, &nowhere), Some(conversation.clone()));
+        assert_eq!(load(&mut there, session, &"0".repeat(64), &nowhere), None);
+        assert_eq!(load(&mut there, session, "../../etc/passwd", &nowhere), None);
+        let bytes = there.object(session, &format!("{PREFIX}{name}")).unwrap().unwrap();
+        there.put_object(session, &format!("{PREFIX}{name}"), b"{}").unwrap();
+        assert_eq!(load(&mut there, session, &name, &nowhere), None, "changed");
+        remove_others(&mut there, session, std::iter::empty()).unwrap();
+        assert_eq!(there.object_names(session).unwrap(), [""; 0]);
+        assert_eq!(store(&mut here, session, &Conversation::default()).unwrap(), None);
+        // The file of an earlier version.
+        let earlier = EarlierConversations(directory.path().join("earlier"));
+        let place = earlier.0.join(session.to_string()).join("conversations");
+        std::fs::create_dir_all(&place).unwrap();
+        std::fs::write(place.join(format!("{name}.json")), bytes).unwrap();
+        assert_eq!(load(&mut here, session, &name, &earlier), Some(conversation));
     }
 }

@@ -241,15 +241,7 @@ mod tests {
         let open = || Sessions::new(Box::new(SqliteStore::open(&path).unwrap()), SessionLimits::default());
         let mut sessions = open();
         let mut seed = crate::wake::time_seed(sessions.now().unwrap());
-        let header = SessionHeader {
-            id: SessionId::generate(&mut seed),
-            repository: None,
-            agent: "triage".to_owned(),
-            environment: None,
-            resources: Vec::new(),
-            created_ms: seed.now,
-            imported: false,
-        };
+        let header = SessionHeader::new(SessionId::generate(&mut seed), "triage", seed.now);
         sessions.create(&header).unwrap();
         let payload = Payload::UserMessage { message: "hello".to_owned() };
         let input = SessionInput { id: EventId::generate(&mut seed), payload };

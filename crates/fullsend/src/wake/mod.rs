@@ -9,6 +9,7 @@ pub(crate) mod memory;
 pub(crate) mod prepare;
 pub(crate) mod prompt;
 pub(crate) mod resources;
+pub(crate) mod run_bundle;
 pub(crate) mod run_reports;
 pub(crate) mod screen;
 
@@ -35,7 +36,7 @@ use crate::record::dsse::RecordSigner;
 use crate::run::workspace::SaveWorkspace;
 use crate::run::{self, Outcome, Request};
 use confirm::ToolConfirmations;
-use conversation::Conversations;
+use conversation::EarlierConversations;
 use interpret::{DIRECTIVE_FILE, EndedRun};
 use lease_keeper::{LeaseKeeper, LeaseKeeperConfig, LeaseState};
 use memory::WakeSummary;
@@ -58,7 +59,7 @@ pub struct WakeContext {
     pub runs: PathBuf,
     /// Who signs the records of runs.
     pub signer: Option<Arc<RecordSigner>>,
-    pub conversations: Conversations,
+    pub earlier_conversations: EarlierConversations,
     /// The host's environment variables.
     pub environment: BTreeMap<String, String>,
     pub runtime: tokio::runtime::Handle,
@@ -127,14 +128,17 @@ pub fn wake(
     let is_rejected = matches!(ending, WakeEnding::Malformed { .. }) && outcome.cause == EndCause::Completed;
     let commit = WakeCommit {
         reports: final_reports(&reports, &outcome, requested),
-        bindings: bindings(context, lease.session, &runtime, &outcome, &ending),
+        bindings: bindings(context, sessions, lease.session, &runtime, &outcome, &ending),
         memory: memory::writes(&summary, &outcome.returned_files, &context.limits),
         deleted_memory: memory::deleted(&shown_memory, &outcome.returned_files, &ending),
         usage: reports.usage(),
         ending,
     };
+    store_run(context, sessions, lease.session, &outcome);
     let (state, refused) = commit_or_reject(context, sessions, lease, &commit)?;
-    context.conversations.remove_others(lease.session, state.bindings.values().map(String::as_str));
+    // What is not removed now is removed by the next wake.
+    let named = state.bindings.values().map(String::as_str);
+    drop(conversation::remove_others(sessions, lease.session, named));
     Ok(WakeResult {
         session: lease.session,
         wake: lease.wake,
@@ -203,7 +207,10 @@ fn bounded_run(
     let screened = screen.screen(&source.memory, &source.learnings);
     let runtime = harness.runtime.value.to_string();
     let binding = source.session.state.bindings.get(&runtime);
-    let conversation = binding.and_then(|name| context.conversations.load(lease.session, name));
+    let mut keeper_sessions = (context.connect)().map_err(PrepareError::transient)?;
+    let conversation = binding.and_then(|name| {
+        conversation::load(&mut keeper_sessions, lease.session, name, &context.earlier_conversations)
+    });
     let prompt = assemble(&PromptSource {
         context: source,
         screened: &screened,
@@ -233,7 +240,7 @@ fn bounded_run(
         script_output: None,
     };
     let config = LeaseKeeperConfig {
-        sessions: (context.connect)().map_err(PrepareError::transient)?,
+        sessions: keeper_sessions,
         lease: lease.clone(),
         terms: context.lease_terms.clone(),
         reports: Arc::clone(reports),
@@ -310,6 +317,7 @@ fn final_reports(reports: &RunReports, outcome: &Outcome, requested: Vec<Payload
 /// The conversation that the next wake resumes. It is stored before the commit names it. The conversation of a failed run is not resumed.
 fn bindings(
     context: &WakeContext,
+    sessions: &mut Sessions,
     session: SessionId,
     runtime: &str,
     outcome: &Outcome,
@@ -317,7 +325,9 @@ fn bindings(
 ) -> BTreeMap<String, String> {
     let stored = match (ending, &outcome.conversation) {
         (WakeEnding::Directive(_) | WakeEnding::Paused, Some(conversation)) => {
-            context.conversations.store(session, conversation).ok().flatten()
+            let stored =
+                with_retry(context, sessions, |sessions| conversation::store(sessions, session, conversation));
+            stored.ok().flatten()
         }
         _ => None,
     };
@@ -386,9 +396,30 @@ fn commit_with_retry(
     lease: &Lease,
     commit: &WakeCommit,
 ) -> Result<SessionState, SessionError> {
+    with_retry(context, sessions, |sessions| {
+        sessions.now().and_then(|now| sessions.commit(lease, commit, &mut time_seed(now)))
+    })
+}
+
+/// Stores the bundle of the run, so that it is not only on this machine. Its directory here stays in any case.
+fn store_run(context: &WakeContext, sessions: &mut Sessions, session: SessionId, outcome: &Outcome) {
+    if let Some(directory) = &outcome.directory {
+        let stored = with_retry(context, sessions, |sessions| {
+            run_bundle::store(sessions, session, &context.runs, directory)
+        });
+        drop(stored);
+    }
+}
+
+/// Repeats a call for a while if the store is unavailable.
+fn with_retry<T>(
+    context: &WakeContext,
+    sessions: &mut Sessions,
+    mut call: impl FnMut(&mut Sessions) -> Result<T, SessionError>,
+) -> Result<T, SessionError> {
     let start = Instant::now();
     loop {
-        let result = sessions.now().and_then(|now| sessions.commit(lease, commit, &mut time_seed(now)));
+        let result = call(sessions);
         let timeout = if context.cancel.is_cancelled() { COMMIT_TIMEOUT_ON_STOP } else { COMMIT_TIMEOUT };
         let may_retry = start.elapsed() < timeout && !context.cancel.is_urgent();
         match result {

@@ -157,6 +157,7 @@ impl Sessions {
 pub struct ImportTerms {
     /// The repository that the session belongs to from now on.
     pub repository: Option<String>,
+    pub organisation: Option<String>,
     /// The ids of the resources that are accepted, with their paths on this host.
     pub resources: Vec<String>,
     pub environment: bool,
@@ -173,7 +174,12 @@ pub struct ImportedSession {
 impl ImportTerms {
     fn apply(&self, found: SessionHeader) -> (SessionHeader, Vec<String>) {
         let mut left_out = Vec::new();
-        let mut header = SessionHeader { repository: self.repository.clone(), imported: true, ..found };
+        let mut header = SessionHeader {
+            repository: self.repository.clone(),
+            organisation: self.organisation.clone(),
+            imported: true,
+            ..found
+        };
         if !self.environment
             && let Some(environment) = header.environment.take()
         {

@@ -3,5 +3,6 @@
 
 pub(crate) mod bundle;
 pub(crate) mod context;
+pub(crate) mod objects;
 pub(crate) mod sessions;
 pub(crate) mod worker;

@@ -2,6 +2,7 @@
 //! writes it in one step. They suit a remote API: reads use a cursor, writes have keys and can be repeated, a stream
 //! resumes where it stopped.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::decide::control::{self, DeadLetterAction};
@@ -40,13 +41,15 @@ pub enum RemoveTerms {
 pub struct Sessions {
     pub(crate) store: Box<dyn Store>,
     pub(crate) limits: SessionLimits,
+    /// The directory that all workers share, if objects are kept in one.
+    pub(crate) objects: Option<PathBuf>,
     actor: Option<String>,
 }
 
 impl Sessions {
     #[must_use]
     pub fn new(store: Box<dyn Store>, limits: SessionLimits) -> Self {
-        Self { store, limits, actor: None }
+        Self { store, limits, objects: None, actor: None }
     }
 
     /// Names the person in the events that the next calls write; `None` names nobody.
@@ -166,6 +169,7 @@ impl Sessions {
             return Err(SessionRefusal::Field { what: "status", why }.into());
         }
         if self.store.remove(id, state.head)? {
+            self.remove_object_files(id);
             return Ok(());
         }
         let why = "the session changed meanwhile";

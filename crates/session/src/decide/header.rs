@@ -2,18 +2,36 @@
 
 use super::limits::SessionLimits;
 use super::refusal::SessionRefusal;
-use crate::log::header::{SessionEnvironment, SessionHeader, SessionResource};
+use crate::log::header::{HEADER_VERSION, SessionEnvironment, SessionHeader, SessionResource};
 
 const MAX_NAME_BYTES: usize = 200;
 const MAX_PATH_BYTES: usize = 4_096;
 
 pub(crate) fn check_header(header: &SessionHeader, limits: &SessionLimits) -> Result<(), SessionRefusal> {
-    let SessionHeader { id: _, repository, agent, environment, resources, created_ms: _, imported: _ } =
-        header;
+    let SessionHeader {
+        version,
+        id: _,
+        repository,
+        organisation,
+        agent,
+        harness: _,
+        labels,
+        environment,
+        resources,
+        created_ms: _,
+        imported: _,
+    } = header;
+    if !(1..=HEADER_VERSION).contains(version) {
+        return Err(SessionRefusal::Field { what: "version", why: "this program does not know it" });
+    }
     if let Some(repository) = repository {
         check_text("repository", repository, MAX_PATH_BYTES)?;
     }
+    if let Some(organisation) = organisation {
+        check_text("organisation", organisation, MAX_NAME_BYTES)?;
+    }
     check_text("agent", agent, MAX_NAME_BYTES)?;
+    check_labels(labels, limits.labels)?;
     if let Some(SessionEnvironment { id, digest: _ }) = environment {
         check_text("environment", id, MAX_NAME_BYTES)?;
     }
@@ -33,6 +51,17 @@ pub(crate) fn check_header(header: &SessionHeader, limits: &SessionLimits) -> Re
         }
     }
     Ok(())
+}
+
+fn check_labels(labels: &[String], limit: usize) -> Result<(), SessionRefusal> {
+    let count = labels.len();
+    if count > limit {
+        return Err(SessionRefusal::TooMany { what: "labels", count, limit });
+    }
+    if !labels.is_sorted_by(|one, next| one < next) {
+        return Err(SessionRefusal::Field { what: "labels", why: "they must be sorted and different" });
+    }
+    labels.iter().try_for_each(|label| check_text("label", label, MAX_NAME_BYTES))
 }
 
 fn check_text(what: &'static str, text: &str, limit: usize) -> Result<(), SessionRefusal> {

@@ -33,6 +33,7 @@ pub struct SessionLimits {
     /// How many learnings of an agent are kept, newest first.
     pub learnings_per_agent: usize,
     pub resources: usize,
+    pub labels: usize,
 }
 
 impl SessionLimits {
@@ -66,6 +67,7 @@ impl Default for SessionLimits {
             memory_file_bytes: 256 << 10,
             learnings_per_agent: 1_000,
             resources: 64,
+            labels: 16,
         }
     }
 }

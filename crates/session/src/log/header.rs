@@ -7,20 +7,59 @@ use crate::log::digest::Sha256Digest;
 use crate::log::id::SessionId;
 use crate::log::time::Timestamp;
 
+/// The version of headers that this code writes. It reads all versions up to this one.
+pub const HEADER_VERSION: u32 = 2;
+
+fn first_version() -> u32 {
+    1
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionHeader {
+    /// Headers of the first version have none: they name no organisation, no harness and no labels.
+    #[serde(default = "first_version")]
+    pub version: u32,
     pub id: SessionId,
     /// The repository that the session belongs to. Sessions of the first version have none: any worker may run them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
+    /// The organisation that the repository belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub organisation: Option<String>,
     /// The harness that every wake runs.
     pub agent: String,
+    /// The digest of that harness when the session was created. Later wakes run the harness as it is then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub harness: Option<Sha256Digest>,
+    /// Only a worker that serves all of them runs the session.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
     pub environment: Option<SessionEnvironment>,
     pub resources: Vec<SessionResource>,
     pub created_ms: Timestamp,
     /// The session came from a bundle. A bundle itself does not say so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub imported: bool,
+}
+
+impl SessionHeader {
+    /// The header of a session that belongs to no repository and has nothing but its agent.
+    #[must_use]
+    pub fn new(id: SessionId, agent: &str, created_ms: Timestamp) -> Self {
+        Self {
+            version: HEADER_VERSION,
+            id,
+            repository: None,
+            organisation: None,
+            agent: agent.to_owned(),
+            harness: None,
+            labels: Vec::new(),
+            environment: None,
+            resources: Vec::new(),
+            created_ms,
+            imported: false,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

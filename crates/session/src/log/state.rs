@@ -13,7 +13,10 @@ use crate::log::status::{SessionStatus, StopReason, WakePriority};
 use crate::log::time::Timestamp;
 
 /// The version of snapshots that this code writes. It reads all versions up to this one.
-pub const STATE_VERSION: u32 = 3;
+pub const STATE_VERSION: u32 = 4;
+
+/// The version of the snapshot of a session without labels. Programs that know no labels read it.
+pub(crate) const PLAIN_STATE_VERSION: u32 = 3;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -12,6 +12,7 @@ pub use self::error::{SessionError, StoreError};
 use crate::decide::draft::FinishedDraft;
 use crate::decide::lease::LeaseHolder;
 use crate::decide::refusal::SessionRefusal;
+use crate::log::digest::Sha256Digest;
 use crate::log::event::SessionEvent;
 use crate::log::header::SessionHeader;
 use crate::log::id::{EventId, SessionId};
@@ -84,8 +85,19 @@ pub struct ClaimFilter {
     pub repository: Option<String>,
     /// Only sessions of this agent.
     pub agent: Option<String>,
+    /// Only sessions whose labels are all among these; `None` accepts every label.
+    pub labels: Option<Vec<String>>,
     /// None of these sessions.
     pub skip: Vec<SessionId>,
+}
+
+/// A file that belongs to a session but not to its log, such as the conversation of a runtime or the bundle of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredObject {
+    pub name: String,
+    pub digest: Sha256Digest,
+    /// `None` if the content is in the directory of objects, named after its digest.
+    pub content: Option<Vec<u8>>,
 }
 
 /// One entry of a list. A session that cannot be read does not hide the others.
@@ -234,6 +246,17 @@ pub trait Store: Send {
     /// Removes a session that no worker holds and whose log ends at `head`, with everything that belongs to it. `false` if
     /// there is none.
     fn remove(&mut self, id: SessionId, head: Seq) -> Result<bool, StoreError>;
+
+    /// Stores an object of a session that exists, or replaces the one with the same name. `false` if there is no such
+    /// session.
+    fn put_object(&mut self, id: SessionId, object: &StoredObject) -> Result<bool, StoreError>;
+
+    fn object(&mut self, id: SessionId, name: &str) -> Result<Option<StoredObject>, StoreError>;
+
+    /// The names and digests of a session's objects, by name.
+    fn objects(&mut self, id: SessionId) -> Result<Vec<(String, Sha256Digest)>, StoreError>;
+
+    fn remove_object(&mut self, id: SessionId, name: &str) -> Result<(), StoreError>;
 
     /// Adds a session with its whole log in one step. `false` if the id is taken. An error of the iterator undoes
     /// everything.

@@ -3,15 +3,17 @@
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{ListedSession, Session, StoreError};
+use super::{ListedSession, Session, StoreError, StoredObject};
 use crate::decide::lease::LeaseHolder;
+use crate::log::digest::Sha256Digest;
 use crate::log::event::SessionEvent;
+use crate::log::header::{HEADER_VERSION, SessionHeader};
 use crate::log::id::SessionId;
 use crate::log::learning::StoredLearning;
 use crate::log::memory::MemoryFile;
 use crate::log::seal::SealedEvent;
 use crate::log::seq::Seq;
-use crate::log::state::{STATE_VERSION, SessionState};
+use crate::log::state::{PLAIN_STATE_VERSION, STATE_VERSION, SessionState};
 use crate::log::time::Timestamp;
 
 pub(crate) struct SessionRow {
@@ -24,10 +26,13 @@ pub(crate) struct SessionRow {
 impl SessionRow {
     pub(crate) fn decode(self) -> Result<Session, StoreError> {
         let Self { header, state, owner, held_until_ms } = self;
-        let header: crate::log::header::SessionHeader = serde_json::from_str(&header).map_err(|error| {
+        let header: SessionHeader = serde_json::from_str(&header).map_err(|error| {
             StoreError::Corrupt { session: None, what: format!("a header cannot be read: {error}") }
         })?;
         let damage = |what| StoreError::Corrupt { session: Some(header.id), what };
+        if header.version > HEADER_VERSION {
+            return Err(damage(format!("its header has version {}", header.version)));
+        }
         let mut state: SessionState = serde_json::from_str(&state)
             .map_err(|error| damage(format!("its state cannot be read: {error}")))?;
         if !(1..=STATE_VERSION).contains(&state.version) {
@@ -51,6 +56,39 @@ pub(crate) fn list_entry(id: Uuid, row: SessionRow) -> ListedSession {
 /// The state version of this program, as the stores keep it.
 pub(crate) fn state_version() -> i32 {
     i32::try_from(STATE_VERSION).unwrap_or(i32::MAX)
+}
+
+/// A snapshot as it is stored. A program that knows no labels would run a session in the wrong place, so it must not be able
+/// to read one that has any.
+pub(crate) fn state(header: &SessionHeader, state: &SessionState) -> Result<String, StoreError> {
+    let version = if header.labels.is_empty() { PLAIN_STATE_VERSION } else { STATE_VERSION };
+    json(&SessionState { version, ..state.clone() })
+}
+
+pub(crate) fn object(
+    session: SessionId,
+    name: String,
+    digest: &[u8],
+    content: Option<Vec<u8>>,
+) -> Result<StoredObject, StoreError> {
+    let digest = object_digest(session, &name, digest)?;
+    if content.as_ref().is_some_and(|content| Sha256Digest::of(content) != digest) {
+        let what = format!("object `{name}` does not match its digest");
+        return Err(StoreError::Corrupt { session: Some(session), what });
+    }
+    Ok(StoredObject { name, digest, content })
+}
+
+pub(crate) fn object_digest(
+    session: SessionId,
+    name: &str,
+    digest: &[u8],
+) -> Result<Sha256Digest, StoreError> {
+    let damage = |_| StoreError::Corrupt {
+        session: Some(session),
+        what: format!("the digest of object `{name}` cannot be read"),
+    };
+    Ok(Sha256Digest(digest.try_into().map_err(damage)?))
 }
 
 pub(crate) fn open(session: SessionId, sealed: &SealedEvent) -> Result<SessionEvent, StoreError> {

@@ -8,13 +8,15 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use super::super::configuration::ConfigurationOptions;
+use super::super::configuration::{ConfigurationOptions, remote_owner};
 use super::super::exit::{Exit, Failure};
 use super::super::run::runs_directory;
 use super::super::write_stderr;
+use super::default_store::state_directory;
 use super::repository::repository_id;
-use super::store::{SessionOptions, StoreOptions, failure, state_directory, time_seed};
+use super::store::{SessionOptions, StoreOptions, failure, time_seed};
 use crate::render::diagnostics::clean_text;
+use crate::wake::run_bundle;
 use session::{Attachment, ImportTerms, ImportedSession, PAGE_LIMIT, Payload, Seq, SessionId, Sessions};
 
 /// Limits on the transcripts of one session.
@@ -78,8 +80,7 @@ pub fn export_frozen(arguments: &Export) -> Result<Exit, Failure> {
 fn write_bundle(arguments: &Export, is_frozen: bool) -> Result<Exit, Failure> {
     let (mut sessions, id) = arguments.session.open()?;
     let runs = arguments.runs.clone().map_or_else(runs_directory, Ok)?;
-    let attached = runs_of(&mut sessions, id)?;
-    let mut transcripts = transcripts(&runs, &attached).into_iter();
+    let mut transcripts = all_transcripts(&mut sessions, id, &runs)?.into_iter();
     let count = transcripts.len();
     if arguments.is_standard_output() {
         let mut out = std::io::stdout().lock();
@@ -128,14 +129,15 @@ pub fn export_to(
     output: &Path,
     is_frozen: bool,
 ) -> Result<(), Failure> {
-    let attached = runs_of(sessions, id)?;
-    write_file(sessions, id, &mut transcripts(runs, &attached).into_iter(), output, is_frozen)
+    let transcripts = all_transcripts(sessions, id, runs)?;
+    write_file(sessions, id, &mut transcripts.into_iter(), output, is_frozen)
 }
 
 pub fn import(arguments: &Import) -> Result<Exit, Failure> {
-    let mut sessions = arguments.store.open()?;
+    let mut sessions = arguments.store.of(&arguments.configuration).open()?;
     let terms = ImportTerms {
         repository: Some(repository_id(&arguments.configuration.repository()?)),
+        organisation: remote_owner(&arguments.configuration.repository()?),
         resources: arguments.accept_resource.clone(),
         environment: arguments.accept_environment,
     };
@@ -193,6 +195,21 @@ fn runs_of(sessions: &mut Sessions, id: SessionId) -> Result<Vec<String>, Failur
             }
         }
     }
+}
+
+/// The transcripts of the session's runs, from this machine or from the bundles that other workers stored.
+fn all_transcripts(sessions: &mut Sessions, id: SessionId, runs: &Path) -> Result<Vec<Attachment>, Failure> {
+    let mut attached = runs_of(sessions, id)?;
+    let mut found = transcripts(runs, &attached);
+    attached.retain(|run| !found.iter().any(|file| file.name.starts_with(&format!("runs/{run}/"))));
+    let fetched = tempfile::tempdir()
+        .map_err(|error| Failure::new(Exit::Missing, format!("no temporary directory: {error}")))?;
+    for run in &attached {
+        run_bundle::fetch(sessions, id, run, fetched.path()).map_err(failure)?;
+    }
+    found.extend(transcripts(fetched.path(), &attached));
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(found)
 }
 
 /// The redacted transcripts of the runs that still exist.

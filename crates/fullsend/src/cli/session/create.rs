@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::Args;
 use serde_json::json;
 
-use super::super::configuration::{Configuration, ConfigurationOptions};
+use super::super::configuration::{Configuration, ConfigurationOptions, remote_owner};
 use super::super::exit::{Exit, Failure};
 use super::repository::repository_id;
 use super::store::{StoreOptions, failure, time_seed};
@@ -29,6 +29,9 @@ pub struct Arguments {
     /// Mount a file or directory of this machine: SOURCE:MOUNT, or SOURCE:MOUNT:rw for write access; can be repeated
     #[arg(long, value_name = "SOURCE:MOUNT[:rw]")]
     resource: Vec<String>,
+    /// Run only on workers with this label; can be repeated
+    #[arg(long, value_name = "LABEL")]
+    label: Vec<String>,
     /// Use this id; creating it again returns the same session
     #[arg(long, value_name = "ID")]
     id: Option<SessionId>,
@@ -46,16 +49,18 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let new = NewSession {
         agent: arguments.agent.clone(),
         environment: arguments.environment.clone(),
+        labels: arguments.label.clone(),
         resources,
         id: arguments.id,
     };
     let mut opened = arguments.layers.open()?;
     let mut problems = Vec::new();
-    let Some(environment) = new.check(&mut opened, &mut problems)? else {
+    let Some(checked) = new.check(&mut opened, &mut problems)? else {
         super::super::check::show(&opened.library.sources, &problems);
         return Ok(super::super::check::verdict(&problems));
     };
-    let id = new.store(&mut arguments.store.open()?, &opened, environment)?;
+    let mut sessions = arguments.store.of(&arguments.layers).open()?;
+    let id = new.store(&mut sessions, &opened, checked)?;
     writeln!(std::io::stdout().lock(), "{}", json!({ "id": id }))?;
     Ok(Exit::Done)
 }
@@ -64,8 +69,15 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 pub struct NewSession {
     pub agent: String,
     pub environment: Option<String>,
+    pub labels: Vec<String>,
     pub resources: Vec<SessionResource>,
     pub id: Option<SessionId>,
+}
+
+/// What a session names of the files that it is created from.
+struct CheckedFiles {
+    harness: Sha256Digest,
+    environment: Option<SessionEnvironment>,
 }
 
 impl NewSession {
@@ -77,44 +89,58 @@ impl NewSession {
     ) -> Result<SessionId, Failure> {
         let mut opened = layers.open()?;
         let mut problems = Vec::new();
-        let Some(environment) = self.check(&mut opened, &mut problems)? else {
+        let Some(checked) = self.check(&mut opened, &mut problems)? else {
             let why = problems.first().map_or("the harness is not valid", |problem| problem.message.as_str());
             return Err(Failure::new(Exit::Invalid, why));
         };
-        self.store(sessions, &opened, environment)
+        self.store(sessions, &opened, checked)
     }
 
-    /// The session's environment, if the harness can be resolved.
+    /// The digests of the session's files, if the harness can be resolved.
     fn check(
         &self,
         opened: &mut Configuration,
         problems: &mut Vec<Diagnostic>,
-    ) -> Result<Option<Option<SessionEnvironment>>, Failure> {
+    ) -> Result<Option<CheckedFiles>, Failure> {
         opened.choices.environment.clone_from(&self.environment);
-        if resolve(&mut opened.library, &self.agent, &opened.choices, problems).is_none() {
+        let Some(resolved) = resolve(&mut opened.library, &self.agent, &opened.choices, problems) else {
             return Ok(None);
-        }
-        Ok(Some(self.environment.as_ref().map(|id| digested(opened, id)).transpose()?))
+        };
+        let harness = resolved.digest(&mut opened.library).map(Sha256Digest);
+        let harness = harness.ok_or_else(|| {
+            Failure::new(Exit::Missing, format!("cannot read harness `{}`", self.agent))
+        })?;
+        let environment = self.environment.as_ref().map(|id| digested(opened, id)).transpose()?;
+        Ok(Some(CheckedFiles { harness, environment }))
     }
 
     fn store(
         &self,
         sessions: &mut Sessions,
         opened: &Configuration,
-        environment: Option<SessionEnvironment>,
+        checked: CheckedFiles,
     ) -> Result<SessionId, Failure> {
         let mut seed = time_seed(sessions)?;
-        // A repeated call must send the same header, so it uses the time of the first session.
-        let known = self.id.and_then(|id| sessions.session(id).ok()).map(|session| session.header.created_ms);
-        let header = SessionHeader {
-            id: self.id.unwrap_or_else(|| SessionId::generate(&mut seed)),
+        let id = self.id.unwrap_or_else(|| SessionId::generate(&mut seed));
+        let mut labels = self.labels.clone();
+        labels.sort();
+        labels.dedup();
+        let mut header = SessionHeader {
             repository: Some(repository_id(&opened.repository)),
-            agent: self.agent.clone(),
-            environment,
+            organisation: remote_owner(&opened.repository),
+            harness: Some(checked.harness),
+            labels,
+            environment: checked.environment,
             resources: self.resources.clone(),
-            created_ms: known.unwrap_or(seed.now),
-            imported: false,
+            ..SessionHeader::new(id, &self.agent, seed.now)
         };
+        // A repeated call must send the same header. The time and the harness may have changed since the first one.
+        if let Some(known) = self.id.and_then(|id| sessions.session(id).ok()).map(|known| known.header) {
+            header.version = known.version;
+            header.created_ms = known.created_ms;
+            header.organisation = known.organisation;
+            header.harness = known.harness;
+        }
         Ok(sessions.create(&header).map_err(failure)?.header.id)
     }
 }

@@ -5,7 +5,9 @@ mod answer;
 pub(super) mod bundle;
 pub(super) mod create;
 mod dead;
+pub(crate) mod default_store;
 mod events;
+mod fetch;
 mod remove;
 pub(crate) mod repository;
 mod requests;
@@ -64,6 +66,9 @@ enum Command {
     /// Import a session from a file that `export` wrote
     #[command(after_help = "Example: fullsend session import session.bundle")]
     Import(bundle::Import),
+    /// Fetch the directories of a session's runs from its store
+    #[command(after_help = "Example: fullsend session fetch ID")]
+    Fetch(fetch::Fetch),
     /// Show and manage dead letters: inputs that were given up
     #[command(after_help = "Example: fullsend session dead list ID")]
     Dead(dead::Arguments),
@@ -101,6 +106,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::ToolResult(arguments) => answer::tool_result(arguments),
         Command::Export(arguments) => bundle::export(arguments),
         Command::Import(arguments) => bundle::import(arguments),
+        Command::Fetch(arguments) => fetch::fetch(arguments),
         Command::Dead(arguments) => dead::run(arguments),
         Command::List(arguments) => show::list(arguments),
         Command::Terminate(arguments) => send::terminate(arguments),

@@ -22,10 +22,11 @@ pub struct Run {
 pub fn run(arguments: &Run) -> Result<Exit, Failure> {
     let Run { session: session_options, wake: options } = arguments;
     let runtime = async_runtime()?;
-    let context = options.context(&session_options.store, runtime.handle())?;
+    let named = SessionOptions { store: options.store(&session_options.store), ..session_options.clone() };
+    let (store, mut sessions, id) = named.locate()?;
+    let context = options.context(&store, runtime.handle())?;
     signals::watch(runtime.handle(), &context.cancel)?;
     stop_in_time(&context.cancel)?;
-    let (mut sessions, id) = session_options.open()?;
     let session = sessions.session(id).map_err(failure)?;
     check_repository(&session, &options.repository()?)?;
     check(&context, &session)?;

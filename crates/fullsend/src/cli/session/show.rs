@@ -89,6 +89,9 @@ pub fn show(arguments: &Show) -> Result<Exit, Failure> {
     if let Some(repository) = &header.repository {
         writeln!(out, "of        {}", clean_text(repository))?;
     }
+    if !header.labels.is_empty() {
+        writeln!(out, "labels    {}", clean_text(&header.labels.join(", ")))?;
+    }
     if header.imported {
         writeln!(out, "imported  yes")?;
     }

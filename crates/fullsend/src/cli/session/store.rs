@@ -8,20 +8,29 @@ use std::time::Duration;
 use clap::Args;
 use egress::resolver::{Resolve, SystemResolver};
 
-use super::super::configuration::{variable, xdg_directory};
+use super::super::configuration::{ConfigurationOptions, variable};
 use super::super::exit::{Exit, Failure};
+use super::super::write_stderr;
+use super::default_store::{self, DefaultStore};
 use session::{
     PostgresOptions, PostgresStore, SessionError, SessionId, SessionLimits, SessionRefusal, Sessions,
     SqliteStore, Store, StoreError, TimeSeed,
 };
 
 /// The store.
-#[derive(Args, Debug, Clone)]
+#[derive(Args, Debug, Clone, Default)]
 pub struct StoreOptions {
-    /// Use this store: a file, or postgres://USER@HOST/DATABASE [default: FULLSEND_SESSION_STORE, else
-    /// $XDG_STATE_HOME/fullsend/sessions.db]
+    /// Use this store: a file, or postgres://USER@HOST/DATABASE [default: FULLSEND_SESSION_STORE, else a file for each
+    /// repository below $XDG_STATE_HOME/fullsend]
     #[arg(long, value_name = "PATH|URL")]
     pub store: Option<String>,
+    /// Keep conversations and bundles of runs in this directory, which all workers share [default:
+    /// FULLSEND_SESSION_OBJECTS, else the store]
+    #[arg(long, value_name = "DIR")]
+    objects: Option<PathBuf>,
+    /// Whose default store it is, if not that of the current directory.
+    #[arg(skip)]
+    configuration: ConfigurationOptions,
 }
 
 /// The session and its store.
@@ -48,16 +57,42 @@ fn parse_session(text: &str) -> Result<String, String> {
 impl SessionOptions {
     /// Opens the store and finds the session that the id names.
     pub fn open(&self) -> Result<(Sessions, SessionId), Failure> {
-        let mut sessions = self.store.open()?;
+        let (_, sessions, id) = self.locate()?;
+        Ok((sessions, id))
+    }
+
+    /// The session that the id names, and its store: that of this repository, or another default store.
+    pub fn locate(&self) -> Result<(StoreOptions, Sessions, SessionId), Failure> {
+        let location = self.store.location()?;
+        let StoreLocation::Default(default) = location else {
+            let mut sessions = self.store.open()?;
+            let id = self.id.parse().map_or_else(|_| self.find(&mut sessions), |id| Ok(Some(id)))?;
+            return id.map(|id| (self.store.clone(), sessions, id)).ok_or_else(|| self.missing());
+        };
+        let others = default_store::all().into_iter().filter(|path| *path != default.path);
+        let others = others.map(|path| StoreOptions {
+            store: Some(path.to_string_lossy().into_owned()),
+            ..self.store.clone()
+        });
+        let own = std::iter::once(self.store.clone());
+        for store in own.chain(others) {
+            let mut sessions = store.open()?;
+            if let Some(id) = self.find(&mut sessions)? {
+                return Ok((store, sessions, id));
+            }
+        }
+        Err(self.missing())
+    }
+
+    fn find(&self, sessions: &mut Sessions) -> Result<Option<SessionId>, Failure> {
         if let Ok(id) = self.id.parse() {
-            return Ok((sessions, id));
+            let is_missing = matches!(sessions.session(id), Err(SessionError::NoSession(_)));
+            return Ok((!is_missing).then_some(id));
         }
         let found = sessions.find_ids(&self.id, 2).map_err(failure)?;
         match found[..] {
-            [id] => Ok((sessions, id)),
-            [] => Err(Failure::new(Exit::Missing, format!("there is no session {}", self.id)).help(
-                "`fullsend session list` lists the sessions of this store; --store selects another store",
-            )),
+            [id] => Ok(Some(id)),
+            [] => Ok(None),
             _ => Err(Failure::new(
                 Exit::Usage,
                 format!("more than one session id starts or ends with {}", self.id),
@@ -65,18 +100,33 @@ impl SessionOptions {
             .help("ids differ most at their end; write more of it")),
         }
     }
+
+    fn missing(&self) -> Failure {
+        Failure::new(Exit::Missing, format!("there is no session {}", self.id)).help(
+            "`fullsend session list` lists the sessions of this store; --store selects another store",
+        )
+    }
 }
 
 /// Sessions of the default store, if it is a file that exists: a shell that completes a word asks no server.
 pub fn known_ids(most: usize) -> Vec<String> {
-    let options = StoreOptions { store: None };
-    let is_there = matches!(options.location(), Ok(StoreLocation::File(path)) if path.is_file());
+    let options = StoreOptions::default();
+    let is_there = match options.location() {
+        Ok(StoreLocation::File(path)) => path.is_file(),
+        Ok(StoreLocation::Default(default)) => default.path.is_file(),
+        Ok(StoreLocation::Server(_)) | Err(_) => false,
+    };
     let opened = if is_there { options.open().ok() } else { None };
     let found = opened.and_then(|mut sessions| sessions.find_ids("", most).ok());
     found.unwrap_or_default().iter().map(ToString::to_string).collect()
 }
 
 impl StoreOptions {
+    /// The same options for the repository that a command names.
+    pub fn of(&self, configuration: &ConfigurationOptions) -> Self {
+        Self { configuration: configuration.clone(), ..self.clone() }
+    }
+
     /// Opens the store. Each thread has its own.
     pub fn open(&self) -> Result<Sessions, Failure> {
         self.open_within(CALL_TIMEOUT)
@@ -89,12 +139,21 @@ impl StoreOptions {
                 let opened = PostgresStore::open(&url, &postgres_options(call_timeout));
                 Box::new(opened.map_err(|error| failure(error.into()))?)
             }
-            StoreLocation::File(path) => {
-                make_parent(&path)?;
-                Box::new(SqliteStore::open(&path).map_err(|error| failure(error.into()))?)
+            StoreLocation::File(path) => Box::new(open_file(&path)?),
+            StoreLocation::Default(default) => {
+                let mut store = open_file(&default.path)?;
+                if let Err(problem) = default.adopt_from_shared(&mut store) {
+                    write_stderr(&format!("warning: sessions of this repository were not moved: {problem}\n"));
+                }
+                Box::new(store)
             }
         };
-        Ok(Sessions::new(store, SessionLimits::default()))
+        let sessions = Sessions::new(store, SessionLimits::default());
+        let objects = self.objects.clone().or_else(|| variable("FULLSEND_SESSION_OBJECTS").map(PathBuf::from));
+        Ok(match objects {
+            Some(directory) => sessions.with_objects(directory),
+            None => sessions,
+        })
     }
 
     /// Brings the tables of the store to the version of this program.
@@ -104,7 +163,7 @@ impl StoreOptions {
                 let options = postgres_options(MIGRATION_TIMEOUT);
                 PostgresStore::migrate(&url, &options).map_err(|error| failure(error.into()))
             }
-            StoreLocation::File(_) => self.open().map(drop),
+            StoreLocation::File(_) | StoreLocation::Default(_) => self.open().map(drop),
         }
     }
 
@@ -113,7 +172,7 @@ impl StoreOptions {
         Ok(match given {
             Some(url) if url.contains("://") => StoreLocation::Server(url),
             Some(path) => StoreLocation::File(PathBuf::from(path)),
-            None => StoreLocation::File(state_directory()?.join("sessions.db")),
+            None => StoreLocation::Default(DefaultStore::of(&self.configuration)?),
         })
     }
 }
@@ -121,6 +180,13 @@ impl StoreOptions {
 enum StoreLocation {
     Server(String),
     File(PathBuf),
+    /// The file of a repository.
+    Default(DefaultStore),
+}
+
+fn open_file(path: &Path) -> Result<SqliteStore, Failure> {
+    make_parent(path)?;
+    SqliteStore::open(path).map_err(|error| failure(error.into()))
 }
 
 /// How long one call of a command may take.
@@ -147,16 +213,6 @@ fn make_parent(path: &Path) -> Result<(), Failure> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(|error| {
         Failure::new(Exit::Missing, format!("cannot create {}: {error}", parent.display()))
             .help("choose another store with --store")
-    })
-}
-
-/// `$XDG_STATE_HOME/fullsend`.
-pub fn state_directory() -> Result<PathBuf, Failure> {
-    let state = xdg_directory("XDG_STATE_HOME");
-    let state = state.or_else(|| variable("HOME").map(|home| PathBuf::from(home).join(".local/state")));
-    state.map(|state| state.join("fullsend")).ok_or_else(|| {
-        Failure::new(Exit::Missing, "neither XDG_STATE_HOME nor HOME is set")
-            .help("choose a store with --store")
     })
 }
 

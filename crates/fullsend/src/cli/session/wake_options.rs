@@ -13,13 +13,14 @@ use super::super::configuration::ConfigurationOptions;
 use super::super::exit::{Exit, Failure};
 use super::super::run::{environment, forbid_core_dumps, runs_directory};
 use super::super::write_stderr;
+use super::default_store::state_directory;
 use super::repository::repository_id;
-use super::store::{StoreOptions, state_directory};
+use super::store::StoreOptions;
 use crate::cancel::Cancel;
 use crate::render::console::Console;
 use crate::render::diagnostics::clean_text;
 use crate::render::workflow_commands::neutralise_json;
-use crate::wake::conversation::Conversations;
+use crate::wake::conversation::EarlierConversations;
 use crate::wake::prepare::LayerSnapshot;
 use crate::wake::{WakeContext, WakeResult};
 
@@ -78,6 +79,11 @@ pub fn async_runtime() -> Result<tokio::runtime::Runtime, Failure> {
 }
 
 impl WakeOptions {
+    /// The store, if none is named: that of the repository.
+    pub fn store(&self, named: &StoreOptions) -> StoreOptions {
+        named.of(&self.configuration)
+    }
+
     pub fn context(
         &self,
         store: &StoreOptions,
@@ -103,7 +109,7 @@ impl WakeOptions {
             connect: Arc::new(move || store.open_within(call_timeout).map_err(|failure| failure.message)),
             runs,
             signer: super::super::signing::signer(None, &environment())?.map(Arc::new),
-            conversations: Conversations(state_directory()?.join("sessions")),
+            earlier_conversations: EarlierConversations(state_directory()?.join("sessions")),
             environment: environment(),
             runtime: runtime.clone(),
             listener: Arc::new(move |envelope| {

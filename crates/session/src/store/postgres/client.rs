@@ -92,6 +92,7 @@ sql_values! {
     Vec<i32> => INT4_ARRAY, Vec<i64> => INT8_ARRAY, Vec<bool> => BOOL_ARRAY,
     Vec<String> => TEXT_ARRAY, Vec<&String> => TEXT_ARRAY,
     Vec<Uuid> => UUID_ARRAY, &[Uuid] => UUID_ARRAY, Vec<Option<Uuid>> => UUID_ARRAY,
+    Option<Vec<String>> => TEXT_ARRAY, Option<Vec<u8>> => BYTEA,
     Vec<Vec<u8>> => BYTEA_ARRAY, Vec<&[u8]> => BYTEA_ARRAY,
 }
 

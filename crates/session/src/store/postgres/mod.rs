@@ -21,9 +21,10 @@ use self::client::{BlockingClient, SqlValue};
 use self::connect::{PostgresConnection, at, migrate};
 use self::pool::{Pool, PooledConnection};
 use self::queries::{
-    Bound, CLAIM_LANES, EVENTS, FIND, FIND_IDS, LANES, MARK_UNREADABLE, PEEK, REMOVE, SURVEY, TAIL,
+    Bound, CLAIM_LANES, EVENTS, FIND, FIND_IDS, LANES, MARK_UNREADABLE, PEEK, PUT_OBJECT, REMOVE, SURVEY, TAIL,
 };
 use self::write::{insert_events, insert_learnings, insert_session, write};
+use crate::log::digest::Sha256Digest;
 use crate::log::event::SessionEvent;
 use crate::log::header::SessionHeader;
 use crate::log::id::SessionId;
@@ -36,7 +37,7 @@ use crate::log::time::Timestamp;
 use crate::store::rows::{self, SessionRow};
 use crate::store::{
     ClaimFilter, DecideFn, EventClass, FoundSession, ListedSession, Session, SessionChange, SessionError,
-    Store, StoreError, StoreSurvey, UpdateTarget, WaitFor,
+    Store, StoreError, StoreSurvey, StoredObject, UpdateTarget, WaitFor,
 };
 
 /// The payload of a notification that a session may be due. The payload of an interrupt is the session's id.
@@ -166,7 +167,7 @@ impl PostgresStore {
         filter: &ClaimFilter,
     ) -> Result<Option<(Session, i64)>, StoreError> {
         let step = "find a due session";
-        let ClaimFilter { repository, agent, skip } = filter;
+        let ClaimFilter { repository, agent, labels, skip } = filter;
         let mut skip: Vec<Uuid> = skip.iter().map(|id| id.0).collect();
         for (statement, bound) in lanes {
             let bound = match bound {
@@ -174,7 +175,8 @@ impl PostgresStore {
                 Bound::Horizon => now.plus_ms(horizon_ms).0,
             };
             loop {
-                let values: [&dyn SqlValue; 5] = [&bound, &rows::state_version(), repository, agent, &skip];
+                let values: [&dyn SqlValue; 6] =
+                    [&bound, &rows::state_version(), repository, agent, &skip, labels];
                 let Some(row) = client.query_opt(statement, &values).map_err(at(step))? else { break };
                 match read_session(&row) {
                     Err(StoreError::Corrupt { .. }) => {
@@ -362,6 +364,42 @@ impl Store for PostgresStore {
         let mut connection = self.connection()?;
         let removed = connection.client.query(REMOVE, &[&id.0, &rows::seq(head)]);
         Ok(!removed.map_err(at("remove a session"))?.is_empty())
+    }
+
+    fn put_object(&mut self, id: SessionId, object: &StoredObject) -> Result<bool, StoreError> {
+        let StoredObject { name, digest, content } = object;
+        let mut connection = self.connection()?;
+        let row: [&dyn SqlValue; 4] = [&id.0, name, &digest.0.to_vec(), content];
+        Ok(connection.client.execute(PUT_OBJECT, &row).map_err(at("write an object"))? == 1)
+    }
+
+    fn object(&mut self, id: SessionId, name: &str) -> Result<Option<StoredObject>, StoreError> {
+        let mut connection = self.connection()?;
+        let sql = "SELECT digest, content FROM fullsend.objects WHERE session_id = $1 AND name = $2";
+        let found = connection.client.query_opt(sql, &[&id.0, &name]).map_err(at("read an object"))?;
+        let object =
+            |row: Row| rows::object(id, name.to_owned(), column::<&[u8]>(&row, 0)?, column(&row, 1)?);
+        found.map(object).transpose()
+    }
+
+    fn objects(&mut self, id: SessionId) -> Result<Vec<(String, Sha256Digest)>, StoreError> {
+        let mut connection = self.connection()?;
+        let sql = "SELECT name, digest FROM fullsend.objects WHERE session_id = $1 ORDER BY name";
+        let found = connection.client.query(sql, &[&id.0]).map_err(at("list objects"))?;
+        found
+            .iter()
+            .map(|row| {
+                let name: String = column(row, 0)?;
+                let digest = rows::object_digest(id, &name, column(row, 1)?)?;
+                Ok((name, digest))
+            })
+            .collect()
+    }
+
+    fn remove_object(&mut self, id: SessionId, name: &str) -> Result<(), StoreError> {
+        let mut connection = self.connection()?;
+        let sql = "DELETE FROM fullsend.objects WHERE session_id = $1 AND name = $2";
+        connection.client.execute(sql, &[&id.0, &name]).map(drop).map_err(at("remove an object"))
     }
 
     fn import(

@@ -20,11 +20,12 @@ pub(crate) const TAIL: &str = "
                 ORDER BY seq DESC LIMIT $4) AS last) AS summed
     WHERE total <= $5 ORDER BY seq";
 
-/// The conditions of a claim's filter: unreadable rows ($2), repository ($3), agent ($4), skipped sessions ($5).
+/// The conditions of a claim's filter: unreadable rows ($2), repository ($3), agent ($4), skipped sessions ($5), labels ($6).
 macro_rules! filter {
     () => {
         " AND (unreadable_by IS NULL OR unreadable_by < $2) AND ($3::text IS NULL OR repository IN ('', $3))
-          AND ($4::text IS NULL OR agent = $4) AND id <> ALL($5::uuid[]) "
+          AND ($4::text IS NULL OR agent = $4) AND id <> ALL($5::uuid[])
+          AND ($6::text[] IS NULL OR labels <@ $6) "
     };
 }
 
@@ -114,5 +115,13 @@ pub(crate) const REMOVE: &str = "
       DELETE FROM fullsend.events USING gone WHERE session_id = gone.id
     ), gone_memory AS (
       DELETE FROM fullsend.memory USING gone WHERE session_id = gone.id
+    ), gone_objects AS (
+      DELETE FROM fullsend.objects USING gone WHERE session_id = gone.id
     )
     SELECT id FROM gone";
+
+/// Stores an object of a session that exists.
+pub(crate) const PUT_OBJECT: &str = "
+    INSERT INTO fullsend.objects (session_id, name, digest, content)
+    SELECT id, $2, $3, $4 FROM fullsend.sessions WHERE id = $1
+    ON CONFLICT (session_id, name) DO UPDATE SET digest = excluded.digest, content = excluded.content";

@@ -67,7 +67,7 @@ pub(crate) fn write(
         &[
             &id.0,
             &revision,
-            &rows::json(state)?,
+            &rows::state(&before.header, state)?,
             &owner,
             &until,
             &number(again),
@@ -165,11 +165,12 @@ pub(crate) fn insert_session(
     header: &SessionHeader,
 ) -> Result<bool, StoreError> {
     let sql =
-        "INSERT INTO fullsend.sessions (id, agent, repository, header, state) VALUES ($1, $2, $3, $4, $5)
+        "INSERT INTO fullsend.sessions (id, agent, repository, header, state, labels) VALUES ($1, $2, $3, $4, $5, $6)
                ON CONFLICT DO NOTHING";
-    let state = rows::json(&SessionState::default())?;
+    let state = rows::state(header, &SessionState::default())?;
     let repository = header.repository.as_deref().unwrap_or_default();
-    let row: [&dyn SqlValue; 5] = [&header.id.0, &header.agent, &repository, &rows::json(header)?, &state];
+    let row: [&dyn SqlValue; 6] =
+        [&header.id.0, &header.agent, &repository, &rows::json(header)?, &state, &header.labels];
     Ok(client.execute(sql, &row).map_err(at("create a session"))? == 1)
 }
 

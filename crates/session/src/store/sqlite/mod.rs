@@ -1,6 +1,7 @@
 //! The embedded store: one SQLite file with a write-ahead log. A commit returns after the disk has confirmed it. Several
 //! processes on one machine can share the file.
 
+mod adopt;
 mod connect;
 mod read;
 mod write;
@@ -12,7 +13,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rusqlite::{Connection, OpenFlags, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
 pub use self::connect::StoreProbe;
 use self::connect::{
@@ -20,6 +21,7 @@ use self::connect::{
 };
 use self::read::{find, find_due, find_session, has_due, mark_unreadable, read_events, read_session};
 use self::write::{insert_event, insert_session, write};
+use crate::log::digest::Sha256Digest;
 use crate::log::event::SessionEvent;
 use crate::log::header::SessionHeader;
 use crate::log::id::SessionId;
@@ -29,7 +31,7 @@ use crate::log::seq::Seq;
 use crate::log::time::Timestamp;
 use crate::store::{
     ClaimFilter, DecideFn, EventClass, ListedSession, Session, SessionChange, SessionError, Store,
-    StoreError, StoreSurvey, UpdateTarget, WaitFor, rows,
+    StoreError, StoreSurvey, StoredObject, UpdateTarget, WaitFor, rows,
 };
 
 pub struct SqliteStore {
@@ -322,8 +324,47 @@ impl Store for SqliteStore {
         }
         transaction.execute("DELETE FROM events WHERE session_id = ?1", params![id.0]).map_err(at(step))?;
         transaction.execute("DELETE FROM memory WHERE session_id = ?1", params![id.0]).map_err(at(step))?;
+        transaction.execute("DELETE FROM objects WHERE session_id = ?1", params![id.0]).map_err(at(step))?;
         transaction.commit().map_err(at(step))?;
         Ok(true)
+    }
+
+    fn put_object(&mut self, id: SessionId, object: &StoredObject) -> Result<bool, StoreError> {
+        let StoredObject { name, digest, content } = object;
+        let sql = "INSERT INTO objects (session_id, name, digest, content)
+                   SELECT id, ?2, ?3, ?4 FROM sessions WHERE id = ?1
+                   ON CONFLICT (session_id, name) DO UPDATE SET digest = excluded.digest, content = excluded.content";
+        let row = params![id.0, name, digest.0, content];
+        Ok(self.connection.execute(sql, row).map_err(at("write an object"))? == 1)
+    }
+
+    fn object(&mut self, id: SessionId, name: &str) -> Result<Option<StoredObject>, StoreError> {
+        let step = "read an object";
+        let sql = "SELECT digest, content FROM objects WHERE session_id = ?1 AND name = ?2";
+        let mut statement = self.connection.prepare_cached(sql).map_err(at(step))?;
+        let read = |row: &Row<'_>| Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, Option<Vec<u8>>>(1)?));
+        let found = statement.query_row(params![id.0, name], read).optional().map_err(at(step))?;
+        found.map(|(digest, content)| rows::object(id, name.to_owned(), &digest, content)).transpose()
+    }
+
+    fn objects(&mut self, id: SessionId) -> Result<Vec<(String, Sha256Digest)>, StoreError> {
+        let step = "list objects";
+        let sql = "SELECT name, digest FROM objects WHERE session_id = ?1 ORDER BY name";
+        let mut statement = self.connection.prepare_cached(sql).map_err(at(step))?;
+        let read = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?));
+        let found = statement.query_map(params![id.0], read).map_err(at(step))?;
+        found
+            .map(|row| {
+                let (name, digest) = row.map_err(at(step))?;
+                let digest = rows::object_digest(id, &name, &digest)?;
+                Ok((name, digest))
+            })
+            .collect()
+    }
+
+    fn remove_object(&mut self, id: SessionId, name: &str) -> Result<(), StoreError> {
+        let sql = "DELETE FROM objects WHERE session_id = ?1 AND name = ?2";
+        self.connection.execute(sql, params![id.0, name]).map(drop).map_err(at("remove an object"))
     }
 
     fn import(

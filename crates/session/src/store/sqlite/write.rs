@@ -14,7 +14,7 @@ use crate::log::time::Timestamp;
 use crate::store::{SessionChange, StoreError, due, rows};
 
 pub(crate) fn insert_session(connection: &Connection, header: &SessionHeader) -> Result<bool, StoreError> {
-    let sql = "INSERT INTO sessions (id, agent, repository, header, state) VALUES (?1, ?2, ?3, ?4, ?5)
+    let sql = "INSERT INTO sessions (id, agent, repository, header, state, labels) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
                ON CONFLICT DO NOTHING";
     let mut statement = connection.prepare_cached(sql).map_err(at("create a session"))?;
     let repository = header.repository.as_deref().unwrap_or_default();
@@ -23,7 +23,8 @@ pub(crate) fn insert_session(connection: &Connection, header: &SessionHeader) ->
         header.agent,
         repository,
         rows::json(header)?,
-        rows::json(&SessionState::default())?
+        rows::state(header, &SessionState::default())?,
+        rows::json(&header.labels)?
     ];
     Ok(statement.execute(row).map_err(at("create a session"))? == 1)
 }
@@ -46,7 +47,7 @@ pub(crate) fn write(
     let number = |time: Option<Timestamp>| time.map(|time| time.0);
     let row = params![
         id.0,
-        rows::json(state)?,
+        rows::state(header, state)?,
         owner,
         number(until),
         number(again),
