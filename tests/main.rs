@@ -89,6 +89,7 @@ mod served;
 mod servers;
 mod services;
 mod session_commands;
+mod session_stores;
 mod session_upkeep;
 mod signed;
 mod skeleton;

@@ -24,7 +24,7 @@ pub(crate) struct Faults {
 impl Faults {
     pub(crate) fn new(plan: &Plan, ids: &[SessionId]) -> Self {
         Self {
-            plan: *plan,
+            plan: plan.clone(),
             random: plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             workers: Vec::new(),
             lacking: None,
@@ -50,11 +50,20 @@ impl Faults {
         let route = place.through();
         for _ in 0..self.plan.workers {
             self.started += 1;
-            self.workers.push(worker::start(&route, self.started, false));
+            self.workers.push(worker::start(&route, self.started, false, self.plan.old.as_deref()));
         }
-        self.lacking = Some(worker::start(&route, 999, true));
+        self.lacking = Some(worker::start(&route, 999, true, None));
+        if self.plan.old.is_some() {
+            self.counts.insert("upgraded", 0);
+        }
         let end = Instant::now() + self.plan.time.mul_f64(0.6);
+        let outage_at = Instant::now() + self.plan.time.mul_f64(0.2);
+        let mut had_outage = false;
         while Instant::now() < end {
+            if !had_outage && Instant::now() >= outage_at {
+                had_outage = true;
+                self.outage(place);
+            }
             self.one(place);
             let pause = 100 + self.below(400);
             sleep(Duration::from_millis(pause));
@@ -62,23 +71,28 @@ impl Faults {
     }
 
     fn one(&mut self, place: &mut Place) {
-        let kinds = if place.server.is_some() { 8 } else { 3 };
+        // Without a proxy connections cannot be disturbed, and without a moved clock it cannot jump.
+        let kinds = match &place.server {
+            Some(server) if place.proxy().is_some() && server.has_clock() => 8,
+            Some(_) => 4,
+            None => 3,
+        };
         let name = match self.below(kinds) {
             0 => self.kill(place),
             1 => self.freeze(),
             2 => self.upgrade(place),
-            3 => self.traffic(place, Traffic::Stalls),
-            4 => self.traffic(place, Traffic::LosesReplies),
-            5 => {
-                place.server.as_ref().unwrap().proxy.cut();
-                "cut"
-            }
-            6 => {
+            3 => {
                 let server = place.server.as_mut().unwrap();
                 server.cluster.crash();
                 sleep(Duration::from_millis(300));
                 server.cluster.start_again();
                 "server stopped"
+            }
+            4 => self.traffic(place, Traffic::Stalls),
+            5 => self.traffic(place, Traffic::LosesReplies),
+            6 => {
+                place.proxy().unwrap().cut();
+                "cut"
             }
             _ => self.jump(place),
         };
@@ -91,8 +105,26 @@ impl Faults {
         victim.kill().unwrap();
         victim.wait().unwrap();
         self.started += 1;
-        self.workers.push(worker::start(&place.through(), self.started, false));
+        // Whoever is started now is of this version: an upgrade, worker by worker.
+        self.workers.push(worker::start(&place.through(), self.started, false, None));
+        if let Some(upgraded) = self.counts.get_mut("upgraded") {
+            *upgraded += 1;
+        }
         "killed"
+    }
+
+    /// The provider is away. On a server whose clock can be moved that takes ten minutes of its time.
+    fn outage(&mut self, place: &Place) {
+        let file = place.journal().with_file_name(worker::OUTAGE);
+        std::fs::write(&file, "").unwrap();
+        for minute in 1..=10 {
+            if let Some(server) = place.server.as_ref().filter(|server| server.has_clock()) {
+                server.cluster.set_clock(&format!("+{minute}m"));
+            }
+            sleep(self.plan.time.mul_f64(0.015));
+        }
+        std::fs::remove_file(&file).unwrap();
+        *self.counts.entry("outage").or_default() += 1;
     }
 
     /// Stops a worker past its lease and lets it go on.
@@ -106,7 +138,7 @@ impl Faults {
 
     fn traffic(&mut self, place: &Place, traffic: Traffic) -> &'static str {
         let time = 500 + self.below(2_500);
-        let proxy = &place.server.as_ref().unwrap().proxy;
+        let proxy = place.proxy().unwrap();
         proxy.set(traffic);
         sleep(Duration::from_millis(time));
         proxy.set(Traffic::Passes);
@@ -118,7 +150,7 @@ impl Faults {
         let cluster = &place.server.as_ref().unwrap().cluster;
         cluster.set_clock("+1h");
         sleep(Duration::from_millis(500));
-        cluster.set_clock("+0");
+        cluster.set_clock("+10m");
         "clock jumped"
     }
 

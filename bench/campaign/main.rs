@@ -1,12 +1,16 @@
 //! A fault campaign over sessions: many workers and senders on one store, while workers are killed and frozen, the server is
-//! stopped, connections are cut, stalled or lose replies, its clock jumps, and rows of a newer program appear. At the end every
-//! invariant is checked. It is bounded in count and in time, and prints its seed.
+//! stopped, connections are cut, stalled or lose replies, its clock jumps, the provider is away for ten minutes of the server's
+//! clock, and rows of a newer program appear. The server is behind a proxy, behind a pooler in transaction mode, or has TLS. At
+//! the end every invariant is checked. It is bounded in count and in time, and prints its seed.
 //!
-//! `cargo bench -p session --bench campaign [-- sqlite|postgres] [seed=N] [seconds=N] [sessions=N] [messages=N]`
+//! `cargo bench -p session --bench campaign [-- sqlite|postgres|pooler|tls] [seed=N] [seconds=N] [sessions=N] [messages=N]
+//! [old=PROGRAM]`. `old` is this bench as an earlier version built it: the workers start with it and are upgraded one by one.
 
 #![expect(clippy::unwrap_used, reason = "a bench that cannot go on should stop")]
 #![expect(clippy::print_stdout, reason = "the summary is the output")]
 
+#[path = "../../tests/session/certificates.rs"]
+mod certificates;
 #[path = "../../tests/session/cluster.rs"]
 #[expect(dead_code, reason = "a bench needs less than the tests")]
 mod cluster;
@@ -23,19 +27,22 @@ mod place;
 mod sender;
 mod worker;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use faults::Faults;
 use place::Place;
 
 /// What a campaign does.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) time: Duration,
     pub(crate) sessions: usize,
     pub(crate) messages: usize,
     pub(crate) workers: usize,
+    /// The program of an earlier version that the workers are upgraded from.
+    pub(crate) old: Option<PathBuf>,
 }
 
 fn main() {
@@ -53,10 +60,16 @@ fn main() {
         sessions: usize::try_from(number("sessions", 12)).unwrap(),
         messages: usize::try_from(number("messages", 240)).unwrap(),
         workers: 4,
+        old: words.iter().find_map(|word| word.strip_prefix("old=")).map(PathBuf::from),
     };
     let wanted = |name: &str| words.iter().all(|word| word.contains('=') || word == name);
     let mut failures = 0;
-    for place in [("sqlite", Place::sqlite as fn() -> Result<Place, String>), ("postgres", Place::postgres)] {
+    for place in [
+        ("sqlite", Place::sqlite as fn() -> Result<Place, String>),
+        ("postgres", Place::postgres),
+        ("pooler", Place::pooler),
+        ("tls", Place::tls),
+    ] {
         if wanted(place.0) {
             failures += match place.1() {
                 Ok(made) => run(place.0, made, &plan),

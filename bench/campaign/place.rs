@@ -1,9 +1,10 @@
-//! Where a campaign takes place: a file, or a server of its own behind a proxy.
+//! Where a campaign takes place: a file, or a server of its own behind a proxy, behind a pooler, or with TLS.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cluster::Cluster;
+use crate::certificates::certificates;
+use crate::cluster::{Cluster, Pooler};
 use crate::fixture::Directory;
 use crate::proxy::Proxy;
 use session::{PostgresOptions, PostgresStore, SessionLimits, Sessions, SqliteStore};
@@ -15,8 +16,17 @@ pub(crate) struct Place {
 
 pub(crate) struct Server {
     pub(crate) cluster: Cluster,
-    pub(crate) proxy: Proxy,
+    pub(crate) between: Between,
     pub(crate) database: String,
+}
+
+/// What is between the workers and the server.
+pub(crate) enum Between {
+    Proxy(Proxy),
+    /// In transaction mode. The value keeps it alive.
+    Pooler(Pooler),
+    /// The parameters of a connection with TLS, and its port.
+    Tls(String, u16),
 }
 
 /// How workers and senders reach the store.
@@ -33,21 +43,46 @@ impl Place {
 
     pub(crate) fn postgres() -> Result<Self, String> {
         let cluster = Cluster::with_clock()?;
-        let database = cluster.database();
         let proxy = Proxy::start(cluster.directory());
-        Ok(Self { directory: Directory::new(), server: Some(Server { cluster, proxy, database }) })
+        Ok(Self::with(Directory::new(), cluster, Between::Proxy(proxy)))
     }
 
-    /// Through the proxy, where there is one.
+    pub(crate) fn pooler() -> Result<Self, String> {
+        let cluster = Cluster::with_clock()?;
+        let directory = Directory::new();
+        let pooler = cluster.pooler(&directory)?;
+        Ok(Self::with(directory, cluster, Between::Pooler(pooler)))
+    }
+
+    pub(crate) fn tls() -> Result<Self, String> {
+        let directory = Directory::new();
+        let files = certificates(&directory);
+        let (cluster, port) = Cluster::with_tls(&files)?;
+        let shown = |file: &str| files.join(file).display().to_string().replace('/', "%2F");
+        let parameters = format!(
+            "sslmode=verify-full&hostaddr=127.0.0.1&sslrootcert={}&sslcert={}&sslkey={}",
+            shown("ca.pem"),
+            shown("client.pem"),
+            shown("client.key")
+        );
+        Ok(Self::with(directory, cluster, Between::Tls(parameters, port)))
+    }
+
+    fn with(directory: Directory, cluster: Cluster, between: Between) -> Self {
+        let database = cluster.database();
+        Self { directory, server: Some(Server { cluster, between, database }) }
+    }
+
+    /// Through what is between, where there is something.
     pub(crate) fn through(&self) -> Route {
         let store = match &self.server {
-            Some(server) => server.proxy.url(&server.database),
+            Some(server) => server.url(),
             None => self.directory.database().display().to_string(),
         };
         Route { store, journal: self.journal() }
     }
 
-    /// Past the proxy.
+    /// Straight to the store.
     pub(crate) fn direct(&self) -> Sessions {
         match &self.server {
             Some(server) => open(&server.database),
@@ -55,8 +90,33 @@ impl Place {
         }
     }
 
+    pub(crate) fn proxy(&self) -> Option<&Proxy> {
+        match self.server.as_ref().map(|server| &server.between) {
+            Some(Between::Proxy(proxy)) => Some(proxy),
+            _ => None,
+        }
+    }
+
     pub(crate) fn journal(&self) -> PathBuf {
         self.directory.path().join("journal")
+    }
+}
+
+impl Server {
+    /// Whether its clock can be moved.
+    pub(crate) fn has_clock(&self) -> bool {
+        !matches!(self.between, Between::Tls(..))
+    }
+
+    fn url(&self) -> String {
+        match &self.between {
+            Between::Proxy(proxy) => proxy.url(&self.database),
+            Between::Pooler(pooler) => pooler.url(&self.database),
+            Between::Tls(parameters, port) => {
+                let (_, name) = self.database.rsplit_once('/').unwrap();
+                format!("postgres://fullsend@localhost:{port}/{name}?{parameters}")
+            }
+        }
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn spawn<'a>(
 ) -> ScopedJoinHandle<'a, Vec<Sent>> {
     let route = route.clone();
     let ids = ids.to_vec();
-    let plan = *plan;
+    let plan = plan.clone();
     scope.spawn(move || {
         let mut clock = Clock::new(1_000 + plan.seed * 10 + number);
         let count = plan.messages / 2;

@@ -4,7 +4,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use crate::fixture::{Clock, ending, reports};
 use crate::place::{Route, try_open};
 use session::{
-    ClaimFilter, ClaimTarget, Lease, LeaseTerms, Payload, RunReport, SessionError, SessionUsage, Sessions,
-    StoreError, WaitFor, WakeCommit, WakeEnding,
+    ClaimFilter, ClaimTarget, FailureClass, Lease, LeaseTerms, Payload, RunReport, SessionError,
+    SessionUsage, Sessions, StoreError, WaitFor, WakeCommit, WakeEnding,
 };
 
 const STORE: &str = "FULLSEND_CAMPAIGN_STORE";
@@ -25,8 +25,13 @@ const LACKING: &str = "FULLSEND_CAMPAIGN_LACKING";
 
 pub(crate) const LEASE_MS: u64 = 2_000;
 
-pub(crate) fn start(route: &Route, seed: u64, is_lacking: bool) -> Child {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+/// The file beside the journal that exists while the provider is away.
+pub(crate) const OUTAGE: &str = "outage";
+
+/// Starts a worker of this program, or of an earlier version of it.
+pub(crate) fn start(route: &Route, seed: u64, is_lacking: bool, old: Option<&Path>) -> Child {
+    let program = old.map_or_else(|| std::env::current_exe().unwrap(), Path::to_owned);
+    let mut command = Command::new(program);
     command.env(STORE, &route.store).env(JOURNAL, &route.journal).env(SEED, seed.to_string());
     if is_lacking {
         command.env(LACKING, "1");
@@ -44,6 +49,7 @@ pub(crate) fn runs_as_child() -> bool {
         journal: OpenOptions::new().create(true).append(true).open(Path::new(&journal)).unwrap(),
         terms: LeaseTerms { owner: format!("worker-{seed}-{}", std::process::id()), lease_ms: LEASE_MS },
         is_lacking: std::env::var(LACKING).is_ok(),
+        outage: Path::new(&journal).with_file_name(OUTAGE),
         turn: seed,
     };
     let end = Instant::now() + Duration::from_secs(900);
@@ -62,6 +68,7 @@ struct Worker {
     journal: File,
     terms: LeaseTerms,
     is_lacking: bool,
+    outage: PathBuf,
     turn: u64,
 }
 
@@ -92,6 +99,9 @@ impl Worker {
         claimed_at: Instant,
     ) -> Result<(), SessionError> {
         self.turn += 1;
+        if self.outage.exists() {
+            return self.fail(sessions, lease);
+        }
         let valid = Duration::from_millis(LEASE_MS * 9 / 10);
         let mut renewed_at = claimed_at;
         let mut pending: Vec<RunReport> = Vec::new();
@@ -120,6 +130,16 @@ impl Worker {
             }
         }
         self.commit(sessions, lease, &pending, all)
+    }
+
+    /// The provider does not answer.
+    fn fail(&mut self, sessions: &mut Sessions, lease: &Lease) -> Result<(), SessionError> {
+        let message = "the model is unavailable".to_owned();
+        let failed = ending(WakeEnding::Failed { class: FailureClass::Transient, message });
+        match sessions.commit(lease, &failed, &mut self.clock.seed()) {
+            Ok(_) | Err(SessionError::Refused(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     fn commit(

@@ -14,6 +14,7 @@ mod fixture;
 
 mod append;
 mod drain;
+mod idle;
 mod length;
 
 use std::time::Instant;
@@ -23,6 +24,7 @@ fn main() {
     for (name, bench) in [
         ("append", append::run as fn()),
         ("drain", drain::run),
+        ("idle", idle::run),
         ("length", length::run),
         ("siblings", length::run_siblings),
     ] {

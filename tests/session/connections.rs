@@ -1,10 +1,10 @@
 //! Connections to a server that hang, break or lose a reply; users with few rights; TLS.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use postgres::{Client, NoTls};
 
+use crate::certificates::certificates;
 use crate::cluster::{self, Cluster};
 use crate::fixture::{Clock, Directory, message, reports, skip, sleeps, worker};
 use crate::proxy::{Proxy, Traffic};
@@ -243,28 +243,6 @@ fn a_row_that_cannot_be_read_stops_nobody() {
         assert_eq!((listed.len(), listed.iter().filter(|entry| is_bad(entry)).count()), (2, 1), "{sql}");
         sessions.commit(&claimed.lease, &sleeps(), &mut clock.seed()).unwrap();
     }
-}
-
-/// Certificates of an authority, of a server named `localhost`, and of a client, as files.
-fn certificates(directory: &Directory) -> PathBuf {
-    use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-    let path = directory.path().to_owned();
-    let key = KeyPair::generate().unwrap();
-    let mut authority = CertificateParams::new(Vec::new()).unwrap();
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    std::fs::write(path.join("ca.pem"), authority.self_signed(&key).unwrap().pem()).unwrap();
-    let issuer = Issuer::new(authority, key);
-    for (file, names, user) in
-        [("server", vec!["localhost".to_owned()], "server"), ("client", Vec::new(), "fullsend")]
-    {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(names).unwrap();
-        params.distinguished_name.push(DnType::CommonName, user);
-        let certificate = params.signed_by(&key, &issuer).unwrap();
-        std::fs::write(path.join(format!("{file}.pem")), certificate.pem()).unwrap();
-        std::fs::write(path.join(format!("{file}.key")), key.serialize_pem()).unwrap();
-    }
-    path
 }
 
 #[test]

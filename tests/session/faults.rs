@@ -146,7 +146,11 @@ fn a_store_of_the_second_version_is_migrated() {
     let any = ClaimFilter { labels: Some(Vec::new()), ..ClaimFilter::default() };
     sessions.append(id, &[clock.input(message("once more"))], &mut clock.seed()).unwrap();
     let claimed = sessions.claim(ClaimTarget::Matching(&any), &worker("a"), &mut clock.seed()).unwrap();
-    assert_eq!(claimed.map(|wake| wake.lease.session), Some(id), "a session without labels is for every worker");
+    assert_eq!(
+        claimed.map(|wake| wake.lease.session),
+        Some(id),
+        "a session without labels is for every worker"
+    );
 }
 
 /// A program that knows no labels cannot read a session that has some, and can read all others.

@@ -65,7 +65,7 @@ pub fn one_run_cannot_instruct_the_next_through_memory_or_learnings() {
     let other = stage.told("second");
     stage.wakes(&other, 0);
     assert!(!stage.last_transcript().contains("developer mode"), "a learning: {}", stage.last_transcript());
-    fs::remove_dir_all(stage.world.path("state/fullsend/sessions")).unwrap();
+    stage.forget_conversations(&id);
     stage.send(&id, "second");
     stage.wakes(&id, 0);
     assert!(!stage.last_transcript().contains("developer mode"), "a file: {}", stage.last_transcript());
@@ -197,7 +197,7 @@ pub fn a_long_past_is_bounded_and_reported() {
         stage.send(&id, &format!("message {number}: {long}"));
     }
     stage.wakes(&id, 0);
-    fs::remove_dir_all(stage.world.path("state/fullsend/sessions")).unwrap();
+    stage.forget_conversations(&id);
     stage.send(&id, "what now?");
     stage.wakes(&id, 0);
     let checkpoint: Json = serde_json::from_str(&stage.memory(&id, "checkpoint.json").unwrap()).unwrap();

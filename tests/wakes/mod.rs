@@ -4,6 +4,7 @@ mod confirmations;
 mod directives;
 mod hanging;
 mod ledger;
+mod machines;
 mod memory;
 mod ordinary;
 mod pauses;

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
+use session::{SessionLimits, Sessions, SqliteStore};
 
 use crate::runtimes::programs::{cache, is_available, user_can_read_programs};
 use crate::runtimes::stage::Turn;
@@ -159,6 +160,18 @@ impl Stage {
         let mut files =
             records.filter(|record| record["record"] == "memory").map(|record| record["file"].clone());
         files.find(|file| file["name"] == name).map(|file| file["content"].as_str().unwrap().to_owned())
+    }
+
+    /// Removes the conversations of a session: the next wake starts from the log and the memory.
+    pub fn forget_conversations(&self, id: &str) {
+        let store = SqliteStore::open(&self.world.path("state/fullsend/sessions.db")).unwrap();
+        let mut sessions = Sessions::new(Box::new(store), SessionLimits::default());
+        let id = id.parse().unwrap();
+        let names = sessions.object_names(id).unwrap();
+        let conversations: Vec<&String> =
+            names.iter().filter(|name| name.starts_with("conversation/")).collect();
+        assert!(!conversations.is_empty(), "{names:?}");
+        conversations.into_iter().for_each(|name| sessions.remove_object(id, name).unwrap());
     }
 
     fn last_run(&self) -> std::path::PathBuf {

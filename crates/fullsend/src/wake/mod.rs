@@ -325,8 +325,9 @@ fn bindings(
 ) -> BTreeMap<String, String> {
     let stored = match (ending, &outcome.conversation) {
         (WakeEnding::Directive(_) | WakeEnding::Paused, Some(conversation)) => {
-            let stored =
-                with_retry(context, sessions, |sessions| conversation::store(sessions, session, conversation));
+            let stored = with_retry(context, sessions, |sessions| {
+                conversation::store(sessions, session, conversation)
+            });
             stored.ok().flatten()
         }
         _ => None,

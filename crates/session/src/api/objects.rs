@@ -50,10 +50,8 @@ impl Sessions {
         if content.is_some() {
             return Ok(content);
         }
-        let damage = |why: &str| StoreError::Corrupt {
-            session: Some(id),
-            what: format!("object `{name}` {why}"),
-        };
+        let damage =
+            |why: &str| StoreError::Corrupt { session: Some(id), what: format!("object `{name}` {why}") };
         let directory = self.objects.as_ref();
         let directory =
             directory.ok_or_else(|| damage("is in a directory of objects, and --objects names none"))?;

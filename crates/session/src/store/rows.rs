@@ -26,8 +26,9 @@ pub(crate) struct SessionRow {
 impl SessionRow {
     pub(crate) fn decode(self) -> Result<Session, StoreError> {
         let Self { header, state, owner, held_until_ms } = self;
-        let header: SessionHeader = serde_json::from_str(&header).map_err(|error| {
-            StoreError::Corrupt { session: None, what: format!("a header cannot be read: {error}") }
+        let header: SessionHeader = serde_json::from_str(&header).map_err(|error| StoreError::Corrupt {
+            session: None,
+            what: format!("a header cannot be read: {error}"),
         })?;
         let damage = |what| StoreError::Corrupt { session: Some(header.id), what };
         if header.version > HEADER_VERSION {

@@ -107,9 +107,8 @@ impl NewSession {
             return Ok(None);
         };
         let harness = resolved.digest(&mut opened.library).map(Sha256Digest);
-        let harness = harness.ok_or_else(|| {
-            Failure::new(Exit::Missing, format!("cannot read harness `{}`", self.agent))
-        })?;
+        let harness = harness
+            .ok_or_else(|| Failure::new(Exit::Missing, format!("cannot read harness `{}`", self.agent)))?;
         let environment = self.environment.as_ref().map(|id| digested(opened, id)).transpose()?;
         Ok(Some(CheckedFiles { harness, environment }))
     }

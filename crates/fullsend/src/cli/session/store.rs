@@ -102,9 +102,8 @@ impl SessionOptions {
     }
 
     fn missing(&self) -> Failure {
-        Failure::new(Exit::Missing, format!("there is no session {}", self.id)).help(
-            "`fullsend session list` lists the sessions of this store; --store selects another store",
-        )
+        Failure::new(Exit::Missing, format!("there is no session {}", self.id))
+            .help("`fullsend session list` lists the sessions of this store; --store selects another store")
     }
 }
 
@@ -143,13 +142,16 @@ impl StoreOptions {
             StoreLocation::Default(default) => {
                 let mut store = open_file(&default.path)?;
                 if let Err(problem) = default.adopt_from_shared(&mut store) {
-                    write_stderr(&format!("warning: sessions of this repository were not moved: {problem}\n"));
+                    write_stderr(&format!(
+                        "warning: sessions of this repository were not moved: {problem}\n"
+                    ));
                 }
                 Box::new(store)
             }
         };
         let sessions = Sessions::new(store, SessionLimits::default());
-        let objects = self.objects.clone().or_else(|| variable("FULLSEND_SESSION_OBJECTS").map(PathBuf::from));
+        let objects =
+            self.objects.clone().or_else(|| variable("FULLSEND_SESSION_OBJECTS").map(PathBuf::from));
         Ok(match objects {
             Some(directory) => sessions.with_objects(directory),
             None => sessions,

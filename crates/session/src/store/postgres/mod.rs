@@ -21,7 +21,8 @@ use self::client::{BlockingClient, SqlValue};
 use self::connect::{PostgresConnection, at, migrate};
 use self::pool::{Pool, PooledConnection};
 use self::queries::{
-    Bound, CLAIM_LANES, EVENTS, FIND, FIND_IDS, LANES, MARK_UNREADABLE, PEEK, PUT_OBJECT, REMOVE, SURVEY, TAIL,
+    Bound, CLAIM_LANES, EVENTS, FIND, FIND_IDS, LANES, MARK_UNREADABLE, PEEK, PUT_OBJECT, REMOVE, SURVEY,
+    TAIL,
 };
 use self::write::{insert_events, insert_learnings, insert_session, write};
 use crate::log::digest::Sha256Digest;

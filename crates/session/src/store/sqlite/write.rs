@@ -14,7 +14,8 @@ use crate::log::time::Timestamp;
 use crate::store::{SessionChange, StoreError, due, rows};
 
 pub(crate) fn insert_session(connection: &Connection, header: &SessionHeader) -> Result<bool, StoreError> {
-    let sql = "INSERT INTO sessions (id, agent, repository, header, state, labels) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+    let sql =
+        "INSERT INTO sessions (id, agent, repository, header, state, labels) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
                ON CONFLICT DO NOTHING";
     let mut statement = connection.prepare_cached(sql).map_err(at("create a session"))?;
     let repository = header.repository.as_deref().unwrap_or_default();

@@ -1,0 +1,95 @@
+//! Which machine runs a wake: the one that serves its labels, and the next one as well as the last, because nothing stays on
+//! the disk of the worker.
+
+use std::path::Path;
+
+use serde_json::{Value as Json, json};
+
+use super::stage::{EVERY_WAKE, Stage, finish, shell, sleeps, when};
+
+/// Another machine has the repository and the store, and nothing else of the first one.
+fn move_to_another_machine(stage: &mut Stage, name: &str) {
+    let state = stage.world.path("state");
+    std::fs::rename(&state, stage.world.path(&format!("state-of-{name}"))).unwrap();
+    std::fs::create_dir(state).unwrap();
+    let home = stage.world.path(&format!("home-after-{name}"));
+    std::fs::create_dir(&home).unwrap();
+    let world = std::mem::replace(&mut stage.world, crate::support::World::new());
+    stage.world = world.env("HOME", home.to_str().unwrap());
+}
+
+fn attachments(bundle: &str) -> Vec<String> {
+    let records = bundle.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
+    let attached = records.filter(|record| record["record"] == "attachment");
+    attached.map(|record| record["attachment"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn goes_on_elsewhere(objects: Option<&str>) {
+    let mut stage = Stage::new(&[
+        when("the second message", json!([finish(sleeps("Two."))])),
+        when(
+            EVERY_WAKE,
+            json!([shell("echo kept > /sandbox/workspace/session/notes.md"), finish(sleeps("One."))]),
+        ),
+    ]);
+    let world = std::mem::replace(&mut stage.world, crate::support::World::new());
+    let shared = world.path("shared.db");
+    stage.world = world.env("FULLSEND_SESSION_STORE", shared.to_str().unwrap());
+    if let Some(directory) = objects {
+        let world = std::mem::replace(&mut stage.world, crate::support::World::new());
+        let directory = world.path(directory);
+        stage.world = world.env("FULLSEND_SESSION_OBJECTS", directory.to_str().unwrap());
+    }
+    let id = stage.told("the first message");
+    stage.wakes(&id, 0);
+    move_to_another_machine(&mut stage, "one");
+    stage.send(&id, "the second message");
+    stage.wakes(&id, 0);
+    let said = stage.of_type(&id, "agent.message");
+    assert_eq!(said.last().unwrap()["message"], "Two.", "{}", stage.log(&id));
+    assert_eq!(stage.memory(&id, "notes.md").as_deref(), Some("kept\n"));
+    let transcript = stage.last_transcript();
+    assert!(transcript.contains("the first message"), "{transcript}");
+    assert!(!transcript.contains("The conversation so far"), "the conversation is resumed: {transcript}");
+    move_to_another_machine(&mut stage, "two");
+    let exported = attachments(&stage.world.run(&["session", "export", &id]).out);
+    assert!(exported.len() >= 2, "the transcripts of both runs: {exported:?}");
+    let fetched = stage.world.run(&["session", "fetch", &id]);
+    assert_eq!((fetched.code, fetched.out.lines().count()), (0, 2), "{}", fetched.err);
+    for directory in fetched.out.lines() {
+        let run = Path::new(directory).file_name().unwrap().to_str().unwrap().to_owned();
+        let shown = stage.world.run(&["runs", "show", &run]);
+        assert_eq!(shown.code, 0, "{}{}", shown.out, shown.err);
+    }
+    let unknown = stage.world.run(&["session", "fetch", &id, "018f"]);
+    assert_eq!(unknown.code, 4);
+    assert!(unknown.err.contains("the store has no bundle of run 018f"), "{}", unknown.err);
+}
+
+#[test]
+fn the_next_wake_runs_on_another_machine_with_nothing_missing() {
+    goes_on_elsewhere(None);
+}
+
+#[test]
+fn objects_are_in_a_directory_that_machines_share() {
+    goes_on_elsewhere(Some("objects"));
+}
+
+/// A session with labels runs where all of them are served, and nowhere else.
+#[test]
+fn a_worker_runs_sessions_whose_labels_it_serves() {
+    let stage = Stage::new(&[when(EVERY_WAKE, json!([finish(sleeps("Done."))]))]);
+    let id = stage.create(&["--label", "large", "--label", "gpu"]);
+    stage.send(&id, "hello");
+    for labels in [&[][..], &["--label", "gpu"]] {
+        let ran = stage.world.run(&[&["worker", "--drain", "--json"], labels].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{labels:?}: {}", ran.err);
+    }
+    let shown = stage.show(&id);
+    assert_eq!((&shown["pending"], &shown["labels"]), (&json!(1), &json!(["gpu", "large"])));
+    let both = ["worker", "--drain", "--json", "--label", "gpu", "--label", "large", "--label", "other"];
+    let ran = stage.world.run(&both);
+    assert_eq!((ran.code, ran.out.lines().count()), (0, 1), "{}", ran.err);
+    assert_eq!(stage.show(&id)["status"], "idle");
+}
