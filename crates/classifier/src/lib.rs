@@ -10,6 +10,7 @@ mod simd;
 mod tokens;
 mod weights;
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -64,6 +65,9 @@ const CLEAR_BELOW: f32 = 0.0;
 const READ_ALWAYS: usize = 4;
 const READ_ONE_IN: usize = 8;
 
+/// Windows whose scores are remembered: two megabytes.
+const MAX_KNOWN: usize = 2048;
+
 /// Raw scores of both stages, the highest of all windows: what the training side reports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RawScores {
@@ -82,6 +86,8 @@ pub struct Classifier {
 struct SecondStage {
     pieces: WordPieces,
     encoder: Encoder,
+    /// Scores of windows that were read before: licences, and what a runtime sends again with each request.
+    known: Mutex<HashMap<Vec<u32>, f32>>,
 }
 
 impl Classifier {
@@ -144,6 +150,7 @@ impl Classifier {
         let loaded = Arc::new(SecondStage {
             pieces: WordPieces::new(self.weights.text("vocabulary")?)?,
             encoder: Encoder::new(&self.weights)?,
+            known: Mutex::default(),
         });
         *second = Some(Arc::clone(&loaded));
         Ok(loaded)
@@ -168,7 +175,17 @@ impl Classifier {
 
 impl SecondStage {
     fn score(&self, window: Window<'_>, origin: TextOrigin) -> f32 {
-        self.encoder.score(&self.pieces.encode(window, origin))
+        let ids = self.pieces.encode(window, origin);
+        if let Some(score) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&ids) {
+            return *score;
+        }
+        let score = self.encoder.score(&ids);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MAX_KNOWN {
+            known.clear();
+        }
+        known.insert(ids, score);
+        score
     }
 }
 
