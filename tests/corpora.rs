@@ -351,6 +351,18 @@ fn every_language_has_true_and_false_cases() {
         "turkish",
         "arabic",
         "hindi",
+        "dutch",
+        "swedish",
+        "danish",
+        "norwegian",
+        "finnish",
+        "czech",
+        "romanian",
+        "hungarian",
+        "greek",
+        "vietnamese",
+        "indonesian",
+        "hebrew",
     ];
     let cases = cases(Category::ContextInjection);
     for language in languages {

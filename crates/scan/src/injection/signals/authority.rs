@@ -1,7 +1,7 @@
 //! Speaking with a voice that the text does not have: the system's, the vendor's, an administrator's.
 
 use super::super::signal::SignalFamily::AuthorityClaim;
-use super::super::signal::{Signal, sign};
+use super::super::signal::{Signal, sign, sign_around};
 
 pub(super) const SIGNALS: &[Signal] = &[
     sign(
@@ -53,5 +53,18 @@ pub(super) const SIGNALS: &[Signal] = &[
         3,
         "assistant: |\nhuman: |\nuser: ",
         r"(?:assistant|\W{0,4}human|\W{0,4}user):\s.{1,300}?\n\W{0,6}(?:human|user|system|assistant): .{0,200}?\b(?:ignore|send|run|execute|delete|reveal|print|forward|disable|approve)\b",
+    ),
+    sign(
+        AuthorityClaim,
+        3,
+        "### response|### assistant|### output",
+        r"### (?:response|assistant|output)\b.{0,200}?\n\W{0,4}### (?:instruction|user|human|system)\b.{0,200}?\b(?:delete|send|run|execute|ignore|push|upload|reveal|print|disable|approve)\b",
+    ),
+    // Orders in somebody else's name.
+    sign_around(
+        AuthorityClaim,
+        3,
+        "every agent|all agents|every assistant|all assistants|requires that you|requires you|demands that you|has approved this|has authorized this|has authorised this",
+        r"(?:(?:security team|maintainers?|administrators?|management|operator|legal|compliance) (?:requires?|demands?|orders?) <1>(?:you|every agent|all agents)|company policy\W <4>(?:every|all) (?:agents?|assistants?)|(?:anthropic|openai|your operator|your vendor|the user|management) has (?:approved|authori[sz]ed) this)\b",
     ),
 ];

@@ -1,7 +1,7 @@
 //! Keeping something from the person in charge. The strongest sign there is: honest instructions have no reason for it.
 
 use super::super::signal::SignalFamily::Concealment;
-use super::super::signal::{Signal, sign};
+use super::super::signal::{Signal, sign, sign_around};
 
 pub(super) const SIGNALS: &[Signal] = &[
     sign(
@@ -51,5 +51,11 @@ pub(super) const SIGNALS: &[Signal] = &[
         4,
         "do not include this|don't include this|omit this|leave this out|do not log|don't log this|do not show|don't show",
         r"(?:(?:do not|don.t) (?:include|log|show|display|print|report) (?:this|these|it|any of this)|omit this|leave this out) <5>(?:from|in|to|of) <3>(?:the )?(?:summary|user|report|logs?|output|response|answer|commit|human|transcript)",
+    ),
+    sign_around(
+        Concealment,
+        4,
+        "quietly|secretly",
+        r"(?:assistant|agent|model|you) (?:could |would |should |must |can |please ){0,2}(?:quietly|secretly) (?:remove|delete|disable|add|insert|replace|send|skip|change|approve|merge)\b",
     ),
 ];

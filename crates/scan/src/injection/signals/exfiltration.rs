@@ -77,4 +77,48 @@ pub(super) const SIGNALS: &[Signal] = &[
         "subdomain|sub-domain|dns query|dns lookup|dns request",
         r"(?:encode|put|append|prepend|place|embed|use) <8>(?:as|in|into|to) <3>(?:sub\W?domain|dns (?:query|lookup|request))",
     ),
+    // The agent's own instructions, asked for in other words.
+    sign_around(
+        Exfiltration,
+        5,
+        "your system prompt|your system message|your initial prompt|your initial instructions|your hidden instructions|your original instructions|your configuration message|your developer message",
+        r"(?:translate|summari[sz]e|encode|recite|spell|paraphrase|quote|dump) <6>your (?:system (?:prompt|message)|(?:initial|original|hidden) (?:prompt|instructions)|(?:configuration|developer) message)\b",
+    ),
+    sign_around(
+        Exfiltration,
+        6,
+        "beginning of this conversation|beginning of the conversation|start of this conversation|start of the conversation|top of this conversation|before this conversation|beginning of our conversation",
+        r"(?:write|print|repeat|output|show|copy|quote|reveal|recite|spell) <6>(?:texts?|words|messages?|instructions?|rules|everything) <3>(?:at|from|since|before) (?:the (?:beginning|start|top) of )?(?:this|the|our) conversation",
+    ),
+    sign_around(
+        Exfiltration,
+        5,
+        "you were given|you have been given|word for word|verbatim",
+        r"(?:list|print|output|write|show|repeat|give|state|summari[sz]e) <6>(?:your|you (?:were|have been) given) <10>(?:word for word|verbatim|in a code block)",
+    ),
+    // Letters, and look-ups of names that carry a secret.
+    sign_around(
+        Exfiltration,
+        5,
+        "token to|tokens to|token with|password to|passwords to|credentials to|api key to|api keys to|secrets to|private key to",
+        r"(?:send|forward|e?mail|share|post) (?:the|all|your|any|our|its|every|each|this|that) (?:\w+ ){0,2}?(?:tokens?|passwords?|credentials?|api keys?|secrets?|private keys?) (?:to|with) [\w.+-]{2,40}@[\w-]+\.\w",
+    ),
+    sign_around(
+        Exfiltration,
+        5,
+        "be sent|be forwarded|be delivered|be emailed|be mailed|be shared",
+        r"(?:tokens?|passwords?|credentials?|api keys?|secrets?|private keys?|environment variables) (?:(?:must|should|shall|has to|have to|needs? to|is to|are to) )?be (?:sent|forwarded|delivered|e?mailed|shared) <3>(?:to|with) [\w.+-]{2,40}@[\w-]+\.\w",
+    ),
+    sign(
+        Exfiltration,
+        6,
+        "look up|resolve|query|ping",
+        r"(?:look up|resolve|query|ping) <4>(?:host ?names?|domains?|subdomains?|names?) <3>(?:made|built|composed|formed|consisting) <4>(?:api keys?|secrets?|tokens?|passwords?|credentials?|private keys?|environment)\b",
+    ),
+    sign(
+        Exfiltration,
+        6,
+        "$(cat|$(env|$(printenv",
+        r"\$\((?:cat|env|printenv)[^)\n]{0,80}(?:\.ssh|\.env|\.aws|id_rsa|credentials|token|secret|passw)[^)\n]{0,80}\)\.[\w-]+\.\w",
+    ),
 ];

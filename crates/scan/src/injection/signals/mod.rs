@@ -1,4 +1,4 @@
-//! The tables of signs, one file per family, and one for other languages than English.
+//! The tables of signs, one file per family, and two for other languages than English.
 
 mod authority;
 mod concealment;
@@ -7,6 +7,7 @@ mod exfiltration;
 mod inclusion;
 mod instruction;
 mod languages;
+mod more_languages;
 mod persona;
 mod tampering;
 mod tool;
@@ -25,6 +26,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Signal> {
         tool::SIGNALS,
         inclusion::SIGNALS,
         languages::SIGNALS,
+        more_languages::SIGNALS,
     ]
     .into_iter()
     .flatten()

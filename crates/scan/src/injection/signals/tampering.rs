@@ -34,4 +34,10 @@ pub(super) const SIGNALS: &[Signal] = &[
         "skip the review|skip review|skip validation|skip the validation|skip all checks|without review|ignore security|ignore the policy|ignore the scanner",
         r"(?:skip (?:the |all |any )?(?:reviews?|validation|security|approval)\W|skip all checks|without (?:any )?review\b|ignore (?:any |all |the )?(?:security|safety|scanner|policy)(?: \w+)? ?(?:warnings?|findings?|checks?|results?|polic\w+|rules|errors?|alerts?))",
     ),
+    sign_around(
+        GuardTampering,
+        5,
+        "be skipped|be deleted|be disabled|be removed|be ignored",
+        r"(?:tests?|checks?|linter|scanner) (?:should|must|are to|is to|has to|have to|needs? to) be (?:skipped|deleted|disabled|removed|ignored) <4>(?:results?|builds?|status|them|it)\b <3>(?:reported|marked|shown|recorded) as (?:green|passed|passing|success\w*|fixed)",
+    ),
 ];
