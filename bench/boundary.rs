@@ -23,6 +23,11 @@ const ROUNDS: usize = 15;
 const PORTION: usize = 16 << 10;
 
 fn main() {
+    if std::env::args().any(|argument| argument == "--once") {
+        // For `bench/counts.py`, which counts the instructions of one check.
+        assert!(model::internal::passes_allowlist(Wire::Messages, long_request().as_bytes()));
+        return;
+    }
     println!("name ours_ms peer_ms ratio");
     mask_responses();
     check_requests();
@@ -48,6 +53,15 @@ fn mask_responses() {
 
 /// A request with a long conversation, against parsing it as JSON.
 fn check_requests() {
+    let body = long_request();
+    compare(
+        &format!("check-{}-KiB-request-vs-parse", body.len() >> 10),
+        || usize::from(model::internal::passes_allowlist(Wire::Messages, body.as_bytes())),
+        || usize::from(serde_json::from_str::<Value>(&body).is_ok()),
+    );
+}
+
+fn long_request() -> String {
     let turn = |number: usize| {
         let call = json!({"type": "tool_use", "id": format!("t{number}"), "name": "Bash", "input": {"command": "ls -la"}});
         let result = json!({"type": "tool_result", "tool_use_id": format!("t{number}"), "content": "a line of output\n".repeat(100)});
@@ -55,14 +69,8 @@ fn check_requests() {
     };
     let messages: Vec<Value> = (0..400).flat_map(turn).collect();
     let tool = json!({"name": "Bash", "description": "Runs a command.", "input_schema": {"type": "object"}});
-    let body =
-        json!({"model": "m", "max_tokens": 1000, "stream": true, "tools": [tool], "messages": messages})
-            .to_string();
-    compare(
-        &format!("check-{}-KiB-request-vs-parse", body.len() >> 10),
-        || usize::from(model::internal::passes_allowlist(Wire::Messages, body.as_bytes())),
-        || usize::from(serde_json::from_str::<Value>(&body).is_ok()),
-    );
+    json!({"model": "m", "max_tokens": 1000, "stream": true, "tools": [tool], "messages": messages})
+        .to_string()
 }
 
 /// A statement about 1,000 files, against its digest.
