@@ -109,6 +109,7 @@ impl Stage {
             variables: BTreeMap::new(),
             save_workspace: SaveWorkspace::Never,
             model_retry_timeout: None,
+            session_spent: None,
             script_output: None,
             listener: Arc::new(move |envelope| {
                 if unlucky && matches!(envelope.event, RunEvent::ToolStarted { .. }) {

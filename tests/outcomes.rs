@@ -279,3 +279,18 @@ fn a_dry_run_says_what_would_happen_and_starts_nothing() {
     }
     assert!(!world.path("repo/started").exists() && !world.path("state/fullsend").exists());
 }
+
+/// A second run of the day gets what the first one left, and the refusal shows the arithmetic of the day.
+#[test]
+fn runs_of_one_day_share_a_budget() {
+    let scenario = r#"{"turns":[[{"shell":"true"},{"usage":{"input":1000,"output":1000}}],[{"finish":{"summary":"done"}}]]}"#;
+    let world = world(scenario, "model: claude-sonnet-4-5\nbudget: {day_usd: 0.06}\n");
+    let first = world.run(&["run", "triage"]);
+    assert_eq!(first.code, 0, "{}", first.err);
+    // $0.018 for the first turn; the next runs need as much again.
+    let codes: Vec<i32> = (0..3).map(|_| world.run(&["run", "triage"]).code).collect();
+    assert!(codes.contains(&7), "{codes:?}");
+    let ran = world.run(&["run", "triage"]);
+    assert_eq!(ran.code, 7, "{}", ran.err);
+    assert!(ran.err.contains("of $0.0600 are spent (`budget.day_usd`)"), "{}", ran.err);
+}

@@ -201,6 +201,7 @@ fn budget() -> BoxedStrategy<Json> {
         field("usd", (1..9_u8).prop_map(|tenths| json!(f64::from(tenths) / 10.0))),
         field("tokens", numbers(1..9)),
         field("turns", numbers(1..9)),
+        field("day_usd", numbers(1..9)),
     ])
 }
 

@@ -44,6 +44,7 @@ pub use cli::hidden::dispatch as run_hidden_command;
 pub use cli::main;
 pub use guard::confirmation::Confirmer;
 pub use harness::names::ForgeName;
+pub use model::Money;
 pub use preflight::{PreflightContext, preflight};
 pub use provision::gateway::Recording;
 pub use publish::Artifacts;

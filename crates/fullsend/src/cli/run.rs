@@ -142,6 +142,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         runtime: threads.handle().clone(),
         save_workspace: arguments.save_workspace(),
         model_retry_timeout: None,
+        session_spent: None,
         context: inputs.context,
         conversation: None,
         extra_files: ExtraFiles { mounts: inputs.mounts, ..ExtraFiles::default() },

@@ -244,6 +244,12 @@ record! {
         tokens: Option<At<Positive>>,
         /// Requests to the model.
         turns: Option<At<Positive>>,
+        /// Dollars that all wakes of one session may spend together.
+        session_usd: Option<At<Dollars>>,
+        /// Dollars that all runs of this repository may spend on one day (UTC), counted beside the directory of the runs.
+        day_usd: Option<At<Dollars>>,
+        /// The same for all repositories of the organisation.
+        organisation_day_usd: Option<At<Dollars>>,
     }
 }
 

@@ -69,7 +69,7 @@ impl std::fmt::Display for ModelSetupError {
             Self::Prices(error) => write!(f, "the prices of models: {error}"),
             Self::Unpriced { model, list } => write!(
                 f,
-                "`budget.usd` is set, and the model `{model}` has no price in the list of {list}: use a priced model, or \
+                "a budget in dollars is set, and the model `{model}` has no price in the list of {list}: use a priced model, or \
                  `budget.tokens`"
             ),
             Self::Scenario { name, why } => write!(f, "the scenario `{name}` {why}"),
@@ -160,6 +160,7 @@ pub fn open(checked: &Checked, around: &RunContext<'_>) -> Result<Arc<Gateway>, 
         credential: credential(provider),
         rules,
         budget,
+        shared_budgets: around.shared_budgets.clone(),
         inspect,
         hold_back,
         chunk_format,
@@ -250,7 +251,10 @@ fn rules(checked: &Checked, wires: Vec<Wire>) -> RequestRules {
 /// gateway sees it in the first request.
 fn priced(checked: &Checked, prices: &PriceList) -> Result<(), ModelSetupError> {
     let harness = &checked.resolved.harness;
-    let counts_dollars = harness.budget.as_ref().is_some_and(|budget| budget.usd.is_some());
+    let counts_dollars = harness.budget.as_ref().is_some_and(|budget| {
+        let fields = [&budget.usd, &budget.session_usd, &budget.day_usd, &budget.organisation_day_usd];
+        fields.into_iter().any(Option::is_some)
+    });
     let named = runtime::options::model(checked).map(str::to_owned);
     // A word such as `sonnet`: the runtime chooses the model.
     let has_words = provider(checked).is_ok_and(|file| services::wires(file).contains(&Wire::Messages));

@@ -18,6 +18,7 @@ pub(crate) mod repository;
 pub(crate) mod servers;
 pub(crate) mod service;
 mod shell_variables;
+pub(crate) mod spending;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -27,7 +28,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::git::RepositoryError;
-use model::gateway::Gateway;
+use model::gateway::{Gateway, SharedBudgets};
 use sandbox::{
     IsolationLayer, Limit, Mount, MountKind, ProbeResult, ProofError, ProofSpec, Sandbox, SandboxPart,
     SandboxSpec, StartError,
@@ -92,6 +93,8 @@ pub struct Provisioned {
 
 /// What provisioning needs beside the harness.
 pub struct RunContext<'a> {
+    /// What this run shares with others: the budgets of its session and of its day.
+    pub shared_budgets: SharedBudgets,
     pub library: &'a Library,
     pub repository: &'a Path,
     /// The run's own directory.

@@ -237,14 +237,26 @@ impl Planned {
             kind: MountKind::File { contents: text.into_bytes(), mode: 0o444 },
         };
         let mut mounts = vec![file("/etc/resolv.conf", resolver)];
-        let mut bundle =
-            HOST_BUNDLES.iter().find_map(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
-        if self.reaches_hosts {
-            bundle.push('\n');
-            bundle.push_str(self.authority.certificate_pem());
-            mounts.push(java::trust_store(self.roots.as_ref().ok(), &self.authority));
+        let of_host = HOST_BUNDLES.iter().find_map(|path| std::fs::canonicalize(path).ok());
+        match of_host {
+            // The bundle is large: what this run does not change is mounted, not copied.
+            Some(source) if !self.reaches_hosts => {
+                mounts.push(Mount { target: BUNDLE.into(), kind: MountKind::ReadOnly { source } });
+            }
+            of_host => {
+                let read = of_host.and_then(|path| std::fs::read_to_string(path).ok());
+                let mut bundle = read.unwrap_or_default();
+                if self.reaches_hosts {
+                    bundle.push('\n');
+                    bundle.push_str(self.authority.certificate_pem());
+                    mounts.push(java::trust_store(self.roots.as_ref().ok(), &self.authority));
+                }
+                mounts.push(file(BUNDLE, bundle));
+            }
         }
-        mounts.extend(CA_BUNDLES.map(|path| file(path, bundle.clone())));
+        let link =
+            |path: &&str| Mount { target: (*path).into(), kind: MountKind::Symlink { to: BUNDLE.into() } };
+        mounts.extend(CA_BUNDLES[1..].iter().map(link));
         mounts
     }
 

@@ -19,6 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use model::Money;
+
 use crate::bootstrap::{self, Ready};
 use crate::cancel::Cancel;
 use crate::check::Checked;
@@ -32,6 +34,7 @@ use crate::harness::Harness;
 use crate::harness::security::OnCritical;
 use crate::inputs;
 use crate::provision::gateway::Recording;
+use crate::provision::spending::{Spender, shared_budgets};
 use crate::provision::{self, RunContext};
 use crate::publish::{self, Artifacts};
 use crate::record::configuration::SavedConfiguration;
@@ -78,6 +81,8 @@ pub struct Request {
     pub save_workspace: SaveWorkspace,
     /// How long a model request is retried. `None`: until the run's deadline.
     pub model_retry_timeout: Option<Duration>,
+    /// What the earlier wakes of its session cost; `None` outside a session.
+    pub session_spent: Option<Money>,
     /// Who signs the record.
     pub signer: Option<Arc<RecordSigner>>,
     /// Gets every event as it happens.
@@ -246,7 +251,14 @@ fn sequence(
         let instruction_file = runtime::of(runtime_name).instruction_file;
         inputs::scan_repository(scanned, &library, &repository, &guard, emit, instruction_file)
     })?;
+    let spender = Spender {
+        runs: &request.runs,
+        repository_name: request.repository_name.as_deref(),
+        repository: &repository,
+        session_spent: request.session_spent,
+    };
     let run_context = RunContext {
+        shared_budgets: shared_budgets(inputs.checked().resolved.harness.budget.as_ref(), &spender),
         library: &library,
         repository: &repository,
         directory: &directory.path,

@@ -232,6 +232,7 @@ fn bounded_run(
         conversation,
         save_workspace: SaveWorkspace::Never,
         model_retry_timeout: Some(MODEL_RETRY_TIMEOUT),
+        session_spent: Some(model::Money(source.session.state.usage.cost_microdollars.saturating_mul(1_000))),
         extra_files: memory::extra_files(source, &screened, resources),
         confirmer: Some(confirmer(confirmations)),
         signer: context.signer.clone(),

@@ -2,6 +2,7 @@
 //! the most that it can cost before it is sent, so that spending stays within the budget however many run at once.
 
 use super::known_input::{InputParts, KnownInputs};
+use super::shared_budget::{SharedBudgets, SharedRefusal};
 use crate::event::{ModelEvent, OnModelEvent};
 use crate::price::{Money, Price, PriceList, UNKNOWN_MAX_OUTPUT};
 use crate::wire::{ModelRequest, TokenUsage};
@@ -45,6 +46,7 @@ pub enum BudgetRefusal {
         /// The most that this request can cost.
         asked: String,
     },
+    Shared(SharedRefusal),
     Unpriced {
         model: String,
         list: String,
@@ -60,9 +62,10 @@ impl fmt::Display for BudgetRefusal {
                  requests that are not answered yet: {reserved}; left: {left}; this request can cost {asked}. \
                  Finish with what you have; a person can raise `budget` in the harness."
             ),
+            Self::Shared(refusal) => refusal.fmt(f),
             Self::Unpriced { model, list } => write!(
                 f,
-                "fullsend: `budget.usd` is set, but the model {model} has no price in list {list}; add it to `prices` \
+                "fullsend: a budget in dollars is set, but the model {model} has no price in list {list}; add it to `prices` \
                  in config.yaml, or use `budget.tokens`."
             ),
         }
@@ -71,6 +74,7 @@ impl fmt::Display for BudgetRefusal {
 
 pub struct Ledger {
     budget: BudgetLimits,
+    shared: SharedBudgets,
     prices: PriceList,
     state: Mutex<LedgerState>,
     settled: Notify,
@@ -84,6 +88,7 @@ struct LedgerState {
     models: BTreeMap<String, ModelTotals>,
     inputs: KnownInputs,
     warned: bool,
+    warned_shared: bool,
     /// What was spent when the first request was refused.
     refused: Option<String>,
 }
@@ -98,6 +103,14 @@ struct HighestCost {
 }
 
 impl HighestCost {
+    /// How many output tokens this much money pays, once the input is paid.
+    fn output_for(&self, money: Money) -> u64 {
+        match self.output_rate.0 {
+            0 => u64::MAX,
+            rate => money.minus(self.input_cost).0 / rate,
+        }
+    }
+
     fn with_output(&self, output: u64) -> Amount {
         let money = self.input_cost.plus(Money(self.output_rate.0.saturating_mul(output)));
         Amount { money, tokens: self.input.saturating_add(output), turns: 1 }
@@ -112,8 +125,13 @@ struct Used<'a> {
 }
 
 impl Ledger {
-    pub fn new(budget: BudgetLimits, prices: PriceList, on_event: OnModelEvent) -> Self {
-        Self { budget, prices, state: Mutex::default(), settled: Notify::new(), on_event }
+    pub fn new(
+        budget: BudgetLimits,
+        shared: SharedBudgets,
+        prices: PriceList,
+        on_event: OnModelEvent,
+    ) -> Self {
+        Self { budget, shared, prices, state: Mutex::default(), settled: Notify::new(), on_event }
     }
 
     pub fn models(&self) -> BTreeMap<String, ModelTotals> {
@@ -140,7 +158,7 @@ impl Ledger {
             // Enabled before the check, so that a settlement between the check and the wait is not missed.
             settled.as_mut().enable();
             if let Some(outcome) = self.try_reserve(&cost, least_output) {
-                let output = outcome.inspect_err(|_| self.say_spent())?;
+                let output = outcome.inspect_err(|refusal| self.report_spent(refusal))?;
                 return Ok(Reservation {
                     ledger: Arc::clone(self),
                     ask: cost.with_output(output),
@@ -158,10 +176,16 @@ impl Ledger {
 
     /// The output tokens that are reserved. `None`: pending requests may still return enough.
     fn try_reserve(&self, cost: &HighestCost, least_output: u64) -> Option<Result<u64, BudgetRefusal>> {
+        let shared_left = match self.shared.left() {
+            Ok(left) => left,
+            Err(refusal) => return Some(Err(BudgetRefusal::Shared(refusal))),
+        };
         let mut state = self.lock();
+        let by_shared = shared_left.map_or(u64::MAX, |left| cost.output_for(left));
+        let least_output = least_output.min(cost.output);
         let output = cost.output.min(self.affordable_output(state.spent, cost));
         let ask = cost.with_output(output);
-        if output < least_output.min(cost.output) || !self.fits(state.spent.plus(ask)) {
+        if output < least_output || !self.fits(state.spent.plus(ask)) {
             let taken = state.spent.plus(state.reserved);
             return Some(Err(BudgetRefusal::Spent {
                 spent: self.describe_spent(state.spent),
@@ -172,6 +196,12 @@ impl Ledger {
         }
         if !self.fits(state.spent.plus(state.reserved).plus(ask)) {
             return None;
+        }
+        // Other runs answer when they like, so this one does not wait for them: its answer gets shorter, or it is refused.
+        let output = if by_shared >= least_output { output.min(by_shared) } else { output };
+        let ask = cost.with_output(output);
+        if let Err(refusal) = self.shared.reserve(ask.money) {
+            return Some(Err(BudgetRefusal::Shared(refusal)));
         }
         state.reserved = state.reserved.plus(ask);
         Some(Ok(output))
@@ -205,7 +235,7 @@ impl Ledger {
     /// Every token at most at the dearest rate.
     fn highest_cost(&self, request: &ModelRequest, parts: &InputParts) -> Result<HighestCost, BudgetRefusal> {
         let price = self.prices.price(&request.model);
-        if price.is_none() && self.budget.usd.is_some() {
+        if price.is_none() && (self.budget.usd.is_some() || !self.shared.is_empty()) {
             let model = request.model.clone();
             let list = self.prices.version.clone();
             return Err(BudgetRefusal::Unpriced { model, list });
@@ -248,6 +278,8 @@ impl Ledger {
 
     /// Ends a reservation and adds what was used.
     fn book(&self, ask: Amount, used: Option<&Used<'_>>) {
+        let spent = used.and_then(|used| used.cost).unwrap_or_default();
+        self.shared.settle(ask.money, spent);
         let warning = {
             let mut state = self.lock();
             state.reserved = state.reserved.minus(ask);
@@ -259,8 +291,12 @@ impl Ledger {
                 entry.usage.add(usage);
                 entry.cost = cost.map(|cost| entry.cost.unwrap_or_default().plus(cost));
             }
-            let near = self.is_near(state.spent) && !std::mem::replace(&mut state.warned, true);
-            near.then(|| self.describe_spent(state.spent))
+            let own = self.is_near(state.spent).then(|| self.describe_spent(state.spent));
+            let warning = own.filter(|_| !state.warned).or_else(|| {
+                self.shared.near().filter(|_| !state.warned_shared).inspect(|_| state.warned_shared = true)
+            });
+            state.warned |= self.is_near(state.spent);
+            warning
         };
         self.settled.notify_waiters();
         if let Some(spent) = warning {
@@ -276,11 +312,14 @@ impl Ledger {
         near(spent.money.0, usd.map(|most| most.0)) || near(spent.tokens, tokens) || near(spent.turns, turns)
     }
 
-    fn say_spent(&self) {
+    fn report_spent(&self, refusal: &BudgetRefusal) {
         let spent = {
             let mut state = self.lock();
             let first = state.refused.is_none();
-            let spent = self.describe_spent(state.spent);
+            let spent = match refusal {
+                BudgetRefusal::Shared(refusal) => refusal.spent(),
+                _ => self.describe_spent(state.spent),
+            };
             state.refused.get_or_insert_with(|| spent.clone());
             first.then_some(spent)
         };

@@ -16,6 +16,7 @@ mod retry;
 mod rules;
 mod seen_results;
 mod serve;
+mod shared_budget;
 mod start_signal;
 mod stream_filter;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use retry::RetryLimits;
 pub use rules::{ModelRules, RequestRules};
 pub use seen_results::ResultDigest;
 pub use serve::{GatewayServer, service, start};
+pub use shared_budget::{SharedBudget, SharedBudgets, SharedState};
 pub use start_signal::StartSignal;
 
 use crate::event::{ModelEvent, OnModelEvent};
@@ -50,6 +52,7 @@ pub struct GatewayConfig {
     pub upstream: Upstream,
     pub rules: RequestRules,
     pub budget: BudgetLimits,
+    pub shared_budgets: SharedBudgets,
     pub prices: PriceList,
     pub inspect: Inspect,
     pub hold_back: HoldBack,
@@ -74,6 +77,7 @@ impl GatewayConfig {
             upstream,
             rules: RequestRules::default(),
             budget: BudgetLimits::default(),
+            shared_budgets: SharedBudgets::default(),
             prices: PriceList::built_in(),
             inspect: inspect::pass_all(),
             hold_back: Arc::new(|| 0),
@@ -160,6 +164,7 @@ impl Gateway {
             upstream,
             rules,
             budget,
+            shared_budgets,
             prices,
             inspect,
             hold_back,
@@ -177,7 +182,7 @@ impl Gateway {
             upstream,
             rules: Rules::new(rules),
             memory: MemoryBudget::new(limits.memory_bytes),
-            ledger: Arc::new(Ledger::new(budget, prices, Arc::clone(&on_event))),
+            ledger: Arc::new(Ledger::new(budget, shared_budgets, prices, Arc::clone(&on_event))),
             inspect,
             hold_back,
             chunk_format,

@@ -33,6 +33,7 @@ struct TestSetup {
     rules: RequestRules,
     check: Option<CheckClient>,
     budget: BudgetLimits,
+    shared_budgets: SharedBudgets,
     prices: PriceList,
     inspect: Inspect,
     limits: GatewayLimits,
@@ -51,6 +52,7 @@ impl Default for TestSetup {
             rules: RequestRules::default(),
             check: None,
             budget: BudgetLimits::default(),
+            shared_budgets: SharedBudgets::default(),
             prices: PriceList::built_in(),
             inspect: inspect::pass_all(),
             limits,
@@ -76,14 +78,26 @@ fn gateway(scenario: &Value, setup: TestSetup) -> TestGateway {
 fn start_gateway(upstream: Upstream, bodies: Arc<Mutex<Vec<Value>>>, setup: TestSetup) -> TestGateway {
     let events = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&events);
-    let TestSetup { rules, check, budget, prices, inspect, limits, retry, fallback, credential, start } =
-        setup;
+    let TestSetup {
+        rules,
+        check,
+        budget,
+        shared_budgets,
+        prices,
+        inspect,
+        limits,
+        retry,
+        fallback,
+        credential,
+        start,
+    } = setup;
     let known_results = HashSet::new();
     let on_event: OnModelEvent = Arc::new(move |event| seen.lock().unwrap().push(event));
     let gateway = Arc::new(Gateway::new(GatewayConfig {
         upstream,
         rules,
         budget,
+        shared_budgets,
         prices,
         inspect,
         hold_back: Arc::new(|| 0),

@@ -159,3 +159,78 @@ fn what_the_vendor_counted_once_is_not_reserved_by_its_bytes_again() {
     let other = gateway.ask(&request(&"y".repeat(45_000), true)).unwrap_err();
     assert!(other.to_string().contains("the budget of this run does not allow"), "{other}");
 }
+
+/// A budget that another run has spent from.
+struct Shared(Mutex<SharedState>);
+
+impl SharedBudget for Shared {
+    fn field(&self) -> &str {
+        "budget.day_usd"
+    }
+
+    fn state(&self) -> Result<SharedState, String> {
+        Ok(*self.0.lock().unwrap())
+    }
+
+    fn reserve(&self, amount: Money) -> Result<bool, String> {
+        let mut state = self.0.lock().unwrap();
+        let fits = amount <= state.left();
+        state.reserved = if fits { state.reserved.plus(amount) } else { state.reserved };
+        Ok(fits)
+    }
+
+    fn settle(&self, reserved: Money, spent: Money) {
+        let mut state = self.0.lock().unwrap();
+        *state = SharedState {
+            limit: state.limit,
+            spent: state.spent.plus(spent),
+            reserved: state.reserved.minus(reserved),
+        };
+    }
+}
+
+fn shared(limit: f64, spent: f64) -> (Arc<Shared>, TestSetup) {
+    let dollars = |usd| Money::from_usd(usd).unwrap();
+    let state = SharedState { limit: dollars(limit), spent: dollars(spent), reserved: Money(0) };
+    let budget = Arc::new(Shared(Mutex::new(state)));
+    let shared_budgets = SharedBudgets::new(vec![budget.clone()]);
+    (budget, TestSetup { shared_budgets, ..TestSetup::default() })
+}
+
+#[test]
+fn a_shared_budget_shortens_then_refuses_and_gets_back_what_was_not_spent() {
+    let (budget, setup) = shared(1.0, 0.97);
+    let gateway = gateway(&plain(), setup);
+    let mut long = request("go", true);
+    long.max_tokens = Some(32_000);
+    gateway.ask(&long).unwrap();
+    let asked = gateway.bodies.lock().unwrap()[0]["max_tokens"].as_u64().unwrap();
+    assert!((1024..=2000).contains(&asked), "{asked}");
+    let state = *budget.0.lock().unwrap();
+    assert_eq!(state.reserved, Money(0));
+    assert!(state.spent > Money::from_usd(0.97).unwrap(), "{state:?}");
+    let warned = gateway.events().into_iter().find_map(|event| match event {
+        ModelEvent::BudgetWarning { spent } => Some(spent),
+        _ => None,
+    });
+    assert!(warned.unwrap().contains("(`budget.day_usd`)"));
+
+    budget.0.lock().unwrap().spent = state.limit;
+    let error = gateway.ask(&long).unwrap_err().to_string();
+    for part in
+        ["`budget.day_usd` does not allow", "$1.0000 of $1.0000 are spent", "left: $0.0000", "can cost $0.4"]
+    {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    assert!(gateway.gateway.budget_refused().unwrap().contains("`budget.day_usd`"));
+}
+
+#[test]
+fn a_shared_budget_refuses_a_model_without_a_price() {
+    let (_, setup) = shared(10.0, 0.0);
+    let gateway = gateway(&plain(), setup);
+    let mut request = request("go", true);
+    request.model = "unheard-of".into();
+    let error = gateway.ask(&request).unwrap_err().to_string();
+    assert!(error.contains("unheard-of has no price"), "{error}");
+}
