@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use policy::{
-    CallingProgram, CanonicalPath, Compiled, ConnectionRequest, EncodedSlash, Host, InspectedRequest, Policy,
+    CallingProgram, CanonicalPath, Compiled, ConnectionRequest, EncodedSlash, Host, InspectedRequest, Operations, Policy,
     Query, RequestAction, subset,
 };
 use yaml::Sources;
@@ -83,7 +83,7 @@ fn report(name: &str, endpoints: &[String], host: &str, path: &str, patterns: &[
     let connection = ConnectionRequest { host: &host, port: 443, caller };
     let path = CanonicalPath::new(path, EncodedSlash::Refuse).unwrap();
     let request =
-        InspectedRequest { action: RequestAction::Http("GET"), path: &path, query: &Query::default() };
+        InspectedRequest { action: RequestAction::Http("GET"), path: &path, query: &Query::default(), operations: &Operations::default() };
     let ours = each(|| {
         compiled
             .admit(black_box(&connection))

@@ -1,6 +1,7 @@
 //! The events of egress, in the order in which they happen. The program wraps them into its own events; nothing here
 //! prints or stores them.
 
+use policy::{Operation, RpcCall};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -27,6 +28,9 @@ pub struct ConnectionEvent {
     pub method: Option<String>,
     /// Without its query, which may hold secrets.
     pub path: Option<String>,
+    /// What its body asks for, where the rules speak about that: what was refused, else the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<RequestedOperation>,
     /// As the host numbers it.
     pub pid: Option<u32>,
     pub binary: Option<String>,
@@ -42,6 +46,33 @@ pub struct ConnectionEvent {
     pub bytes_out: u64,
     pub bytes_in: u64,
     pub duration_ms: u64,
+}
+
+/// One thing that a body asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "protocol", rename_all = "snake_case")]
+pub enum RequestedOperation {
+    /// A call of JSON-RPC or MCP.
+    Rpc { method: String, tool: Option<String> },
+}
+
+impl RequestedOperation {
+    /// `None` for what asks for nothing by itself.
+    pub fn of(operation: &Operation) -> Option<Self> {
+        match operation {
+            Operation::Rpc(RpcCall { method, tool, .. }) => {
+                Some(Self::Rpc { method: method.clone(), tool: tool.clone() })
+            }
+            Operation::Session => None,
+        }
+    }
+
+    /// As rules speak about it.
+    pub fn operation(&self) -> Operation {
+        match self {
+            Self::Rpc { method, tool } => Operation::Rpc(RpcCall::new(method, tool.as_deref())),
+        }
+    }
 }
 
 /// How the client reached the proxy.

@@ -235,7 +235,10 @@ record! {
         operation_type: Option<At<String>>,
         operation_name: Option<At<String>>,
         fields: Vec<At<String>>,
+        /// The tool that an MCP call names.
         tool: Option<At<Matcher>>,
+        /// Parameters of a JSON-RPC or MCP call by their path, such as `arguments.path`, and what their values must match.
+        params: Map<Matcher>,
         command: Option<At<String>>,
     }
 }
@@ -352,6 +355,16 @@ record! {
     /// Several patterns of which one must match.
     pub struct AnyFile {
         any: Vec<At<String>>,
+    }
+}
+
+impl Matcher {
+    /// The patterns of which one must match.
+    pub fn texts(&self) -> &[At<String>] {
+        match self {
+            Self::Glob(text) => std::slice::from_ref(text),
+            Self::Any(texts) => texts,
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod decide;
 pub mod file;
 pub mod glob;
 mod host;
+mod message;
 pub mod model;
 mod query;
 mod read;
@@ -23,10 +24,13 @@ mod uninspected;
 pub use baseline::baseline;
 pub use canonical::{CanonicalPath, EncodedSlash, MAX_PATH_BYTES, PathError};
 pub use decide::{
-    AccessRequest, Admitted, CallingProgram, Cause, Compiled, ConnectionRequest, Denial, Fix,
+    AccessBody, AccessRequest, Admitted, CallingProgram, Cause, Compiled, ConnectionRequest, Denial, Fix,
     InspectedRequest, PolicyDecision, Reason, RequestAction, decide,
 };
 pub use host::{Host, HostError};
+pub use message::{
+    BodyRequest, MessageError, Operation, Operations, ParamValue, RpcCall, RpcIds, rpc_ids, too_large,
+};
 pub use model::{HostPattern, NetworkRule, Policy};
 pub use query::{Query, QueryStringError};
 pub use read::{Parsed, ambiguities};

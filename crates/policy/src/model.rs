@@ -121,7 +121,6 @@ pub struct Signature {
 pub struct ProtocolSettings {
     pub max_body_bytes: u64,
     pub strict_tool_names: bool,
-    pub all_known_mcp_methods: bool,
     /// Operations a GraphQL request may name by digest, as written.
     pub persisted_queries: Option<Vec<String>>,
 }
@@ -180,6 +179,8 @@ pub struct GraphqlRule {
 pub struct RpcRule {
     pub method: Pattern,
     pub tool: Option<ValuePattern>,
+    /// By path, in folded case.
+    pub params: Vec<(String, ValuePattern)>,
 }
 
 #[derive(Clone, Debug)]
@@ -198,6 +199,11 @@ impl Protocol {
     /// Whether requests are read.
     pub fn reads_requests(self) -> bool {
         !matches!(self, Self::Tunnel | Self::Tcp)
+    }
+
+    /// Whether the rules speak about what is in the body of a request.
+    pub fn reads_bodies(self) -> bool {
+        matches!(self, Self::JsonRpc | Self::Mcp)
     }
 }
 
@@ -264,7 +270,8 @@ impl Endpoint {
         match self.protocol {
             Protocol::Tunnel | Protocol::Tcp => true,
             Protocol::Rest | Protocol::Websocket => !graphql() && self.limits.persisted_queries.is_none(),
-            Protocol::Graphql | Protocol::JsonRpc | Protocol::Mcp | Protocol::Sql => false,
+            Protocol::JsonRpc | Protocol::Mcp => true,
+            Protocol::Graphql | Protocol::Sql => false,
         }
     }
 
@@ -318,6 +325,21 @@ impl std::fmt::Display for Method {
             Self::Any => "*",
             Self::Named(name) => name,
         })
+    }
+}
+
+/// As messages name it: the method, the tool and the names of the parameters.
+impl std::fmt::Display for RpcRule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.method.fmt(f)?;
+        if let Some(ValuePattern(tools)) = &self.tool {
+            let tools: Vec<&str> = tools.iter().map(Pattern::as_str).collect();
+            write!(f, " {}", tools.join("|"))?;
+        }
+        for (path, _) in &self.params {
+            write!(f, " ({path})")?;
+        }
+        Ok(())
     }
 }
 

@@ -14,6 +14,11 @@ pub fn uninspected(policy: &Policy) -> Vec<Diagnostic> {
         } else {
             format!("protocol {}", endpoint.protocol)
         };
+        if endpoint.protocol == Protocol::Sql {
+            return Diagnostic::error("not-inspected", endpoint.at, "protocol sql cannot be enforced")
+                .label("SQL statements are not parsed, so that no rule could hold")
+                .help("remove `protocol` and its rules to allow the whole connection, or remove the endpoint");
+        }
         Diagnostic::error("not-inspected", endpoint.at, format!("{what} is not inspected yet"))
             .label(format!("{} would pass unread", endpoint.selector()))
     });
@@ -58,9 +63,7 @@ network_middlewares: {m: {middleware: openshell/regex, endpoints: {include: ['**
             found,
             [
                 "10 protocol graphql is not inspected yet",
-                "11 protocol json-rpc is not inspected yet",
-                "12 protocol mcp is not inspected yet",
-                "13 protocol sql is not inspected yet",
+                "13 protocol sql cannot be enforced",
                 "14 GraphQL over websocket is not inspected yet",
                 "15 middleware `openshell/regex` is not run yet",
             ]

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use policy::{
-    AccessRequest, CallingProgram, Compiled, Policy, PolicyDecision, Reason, RequestAction, decide,
+    AccessBody, AccessRequest, CallingProgram, Compiled, Policy, PolicyDecision, Reason, RequestAction, decide,
 };
 use yaml::{SourceId, Sources, Span};
 
@@ -55,6 +55,7 @@ impl Table {
             port: port.parse().unwrap(),
             caller: CallingProgram { binary: &binary, ancestors: &ancestors },
             request,
+            body: AccessBody::Empty,
             addresses: addresses.as_deref(),
         };
         let decision = decide(self.compiled(name), &attempt);
@@ -81,6 +82,7 @@ fn word(reason: &Reason) -> &'static str {
         Reason::DenyRule => "deny-rule",
         Reason::EncodedSlash => "encoded-slash",
         Reason::NotInspected(_) => "not-inspected",
+        Reason::Body(_) => "body",
         Reason::Method => "method",
         Reason::Host(_) => "host",
         Reason::Path(_) => "path",
@@ -112,5 +114,5 @@ fn every_row_is_decided_as_written() {
         panic!("{} rows differ; all of it is in {}\n{}", wrong.len(), written.display(), wrong.join("\n"));
     }
     assert!(found.len() > 300, "{} rows", found.len());
-    assert_eq!(whys.len(), 13, "every reason occurs: {whys:?}");
+    assert_eq!(whys.len(), 14, "every reason occurs: {whys:?}");
 }

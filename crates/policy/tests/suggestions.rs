@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use policy::model::Policy;
 use policy::{
-    AccessRequest, CallingProgram, CanonicalPath, Compiled, EncodedSlash, Host, PolicyDecision,
+    AccessBody, AccessRequest, CallingProgram, CanonicalPath, Compiled, EncodedSlash, Host, PolicyDecision,
     RefusedAccess, RequestAction, decide, suggest,
 };
 use yaml::{Node, ParseLimits, Sources};
@@ -54,6 +54,7 @@ fn refused(row: &[&str]) -> Option<RefusedAccess> {
         port: port.parse().unwrap(),
         binary: PathBuf::from(row[1].split("<-").next().unwrap()),
         request,
+        operation: None,
         addresses,
     })
 }
@@ -77,7 +78,7 @@ fn decided(policy: &Policy, refused: &RefusedAccess) -> PolicyDecision {
     let caller = CallingProgram { binary: &refused.binary, ancestors: &[] };
     decide(
         &Compiled::new(policy),
-        &AccessRequest { host: &host, port: refused.port, caller, request, addresses },
+        &AccessRequest { host: &host, port: refused.port, caller, request, body: AccessBody::Empty, addresses },
     )
 }
 
@@ -99,7 +100,7 @@ fn every_suggestion_allows_what_was_refused() {
             skipped += 1;
             continue;
         };
-        assert!(!matches!(row[6], "deny-rule" | "address" | "not-inspected" | "method"), "{row:?}");
+        assert!(!matches!(row[6], "deny-rule" | "address" | "not-inspected" | "body" | "method"), "{row:?}");
         assert_eq!(tree("again", &suggestion.text).entries().len(), addition.entries().len());
         let repaired = with(&node, &tree("suggested", &suggestion.text));
         let after = decided(&repaired, &refused);
@@ -128,6 +129,7 @@ fn attempt(host: &str, binary: &str, request: Option<(&str, &str)>) -> RefusedAc
         port: 443,
         binary: binary.into(),
         request: request.map(|(method, path)| (method.to_owned(), path.to_owned())),
+        operation: None,
         addresses: vec![],
     }
 }

@@ -11,6 +11,8 @@ use zeroize::Zeroizing;
 const MAX_CHUNK_LINE: usize = 512;
 const MAX_TRAILER_LINES: usize = 64;
 const PORTION: usize = 64 << 10;
+/// Of a body that is too large.
+const MAX_DRAINED: u64 = 1 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
@@ -154,6 +156,30 @@ pub async fn collect_body<R: AsyncRead + Unpin>(
     match relay_body(from, &mut tokio::io::sink(), framing, idle, &mut check).await {
         Ok(_) => Ok(out),
         Err(BodyError::Refused) => Err(BodyError::TooLarge),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a whole body as `collect_body` does, but takes in some more than `most`: a client that is still sending would not
+/// read why its body is refused.
+pub async fn collect_or_drain<R: AsyncRead + Unpin>(
+    from: &mut HeadReader<R>,
+    framing: Framing,
+    most: u64,
+    idle: Duration,
+) -> Result<Vec<u8>, BodyError> {
+    let mut out = Vec::new();
+    let mut taken = 0;
+    let mut check = |portion: &[u8]| {
+        taken += portion.len() as u64;
+        if taken <= most {
+            out.extend_from_slice(portion);
+        }
+        taken > most + MAX_DRAINED
+    };
+    match relay_body(from, &mut tokio::io::sink(), framing, idle, &mut check).await {
+        Ok(_) if taken <= most => Ok(out),
+        Ok(_) | Err(BodyError::Refused) => Err(BodyError::TooLarge),
         Err(error) => Err(error),
     }
 }

@@ -1,12 +1,13 @@
 //! Whether one request on an admitted connection may pass.
 
 use super::admission::AdmittedConnection;
+use super::body_rules::BodyRules;
 use super::leak_watcher;
 use super::readings;
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
 use crate::http1::{HeadError, RequestHead, RequestTarget};
-use policy::{CanonicalPath, EncodedSlash, PolicyDecision, Query, RequestAction};
+use policy::{CanonicalPath, EncodedSlash, Operations, PolicyDecision, Query, RequestAction};
 
 /// What a request that may pass asks for, in the spelling that was decided.
 pub(super) struct DecidedRequest {
@@ -14,6 +15,8 @@ pub(super) struct DecidedRequest {
     pub(super) path_and_query: String,
     /// Every path that some server might decode from this request.
     pub(super) readings: Vec<String>,
+    /// The rules speak about the body: nothing is decided yet.
+    pub(super) body: Option<BodyRules>,
 }
 
 impl DecidedRequest {
@@ -23,6 +26,7 @@ impl DecidedRequest {
             path: path.to_owned(),
             path_and_query: format!("{path}{query}"),
             readings: readings.iter().map(|path| path.as_str().to_owned()).collect(),
+            body: None,
         }
     }
 
@@ -80,10 +84,16 @@ pub(super) fn decide_path(
     let mut allowed = None;
     readings::check_path_headers(head)?;
     let paths = readings::paths(&canonical)?;
+    if let Some(most) = paths.iter().filter_map(|path| admitted.max_body_bytes(path.as_str())).min() {
+        let mut decided = DecidedRequest::new(canonical.as_str(), query, &paths);
+        decided.body = Some(BodyRules::new(head, paths, parsed, most)?);
+        return Ok(decided);
+    }
     for path in &paths {
         for method in readings::methods(head, &parsed)? {
             let action = RequestAction::Http(&method);
-            let request = policy::InspectedRequest { action, path, query: &parsed };
+            let operations = &Operations::default();
+            let request = policy::InspectedRequest { action, path, query: &parsed, operations };
             let what = || format!("{method} {destination}{path}");
             match proxy.defences.decide(admitted, &request) {
                 PolicyDecision::Allow(cause) => allowed = allowed.or(Some(cause)),

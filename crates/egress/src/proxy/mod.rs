@@ -8,8 +8,10 @@
 
 mod accept;
 mod admission;
+mod body_rules;
 mod client;
 mod config;
+mod content_encoding;
 mod decide;
 mod defences;
 mod destination;

@@ -2,13 +2,15 @@
 //! are.
 
 use super::admission::AdmittedConnection;
+use super::body_rules::BodyRules;
 use super::client::ClientConnection;
 use super::decide::DecidedRequest;
 use super::destination::Destination;
 use super::leak_watcher;
+use super::record::ConnectionRecord;
 use super::refusal::Refusal;
 use crate::credentials::{BodyFormat, CredentialScope, SubstituteError};
-use crate::http1::{BodyError, Framing, RequestHead, collect_body};
+use crate::http1::{BodyError, Framing, RequestHead, collect_body, collect_or_drain};
 use crate::websocket::prepare_handshake;
 use zeroize::Zeroizing;
 
@@ -52,7 +54,11 @@ pub(super) async fn outgoing_request(
     head: &RequestHead,
     decided: &DecidedRequest,
     client: &mut ClientConnection,
+    record: &mut ConnectionRecord,
 ) -> Result<OutgoingRequest, Refusal> {
+    if let Some(rules) = &decided.body {
+        return decided_body(connection, head, decided, rules, client, record).await;
+    }
     let SubstitutedHead { head: mut out, target, body_format: format } =
         substitute_head(connection, head, decided).await?;
     let idle = connection.proxy.config.limits.idle;
@@ -72,6 +78,31 @@ pub(super) async fn outgoing_request(
         None => OutgoingBody::Relayed,
     };
     let written = connection.proxy.defences.write_head(&out, &connection.host_header(), &target);
+    Ok(OutgoingRequest { head: Zeroizing::new(written), body })
+}
+
+/// Reads a body that the rules speak about, and decides it.
+async fn decided_body(
+    connection: &AdmittedConnection,
+    head: &RequestHead,
+    decided: &DecidedRequest,
+    rules: &BodyRules,
+    client: &mut ClientConnection,
+    record: &mut ConnectionRecord,
+) -> Result<OutgoingRequest, Refusal> {
+    let idle = connection.proxy.config.limits.idle;
+    let collected = collect_or_drain(&mut client.reader, head.framing, rules.most, idle).await;
+    let body = collected.map_err(|error| match error {
+        BodyError::TooLarge => rules.too_large(connection, head),
+        error => Refusal::unreadable(error.to_string()),
+    })?;
+    rules.decide(connection, head, &body, record)?;
+    let SubstitutedHead { head: mut out, target, body_format: _ } = substitute_head(connection, head, decided).await?;
+    if out.framing == Framing::Chunked {
+        out.framing = Framing::Length(body.len() as u64);
+    }
+    let written = connection.proxy.defences.write_head(&out, &connection.host_header(), &target);
+    let body = OutgoingBody::Substituted(Zeroizing::new(body));
     Ok(OutgoingRequest { head: Zeroizing::new(written), body })
 }
 

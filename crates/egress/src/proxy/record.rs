@@ -2,8 +2,11 @@
 //! ends.
 
 use super::refusal::Refusal;
-use crate::event::{ConnectionDecision, ConnectionEvent, EgressEvent, OnEvent, Via};
+use crate::event::{
+    ConnectionDecision, ConnectionEvent, EgressEvent, OnEvent, RequestedOperation, Via,
+};
 use crate::identity::IdentifiedCaller;
+use policy::Operation;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -23,6 +26,7 @@ impl ConnectionRecord {
             port,
             method: None,
             path: None,
+            operation: None,
             pid: None,
             binary: None,
             sha256: None,
@@ -76,7 +80,12 @@ impl ConnectionRecord {
         self.explain(refusal);
         self.event.decision =
             if refusal.is_failure() { ConnectionDecision::Failed } else { ConnectionDecision::Denied };
-        self.event.status = Some(refusal.status);
+        self.event.status = Some(refusal.sent_status());
+    }
+
+    /// What the request asks for in its body.
+    pub(super) fn operation(&mut self, operation: &Operation) {
+        self.event.operation = RequestedOperation::of(operation);
     }
 
     fn explain(&mut self, refusal: &Refusal) {

@@ -7,8 +7,8 @@ use crate::event::RefusalCode;
 use crate::http1::HeadError;
 use crate::identity::IdentityError;
 use policy::address::AddressDenied;
-use policy::{Denial, Host};
-use serde_json::json;
+use policy::{Denial, Host, MessageError, RpcIds};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Names the line of the policy that a cause points to.
@@ -21,19 +21,38 @@ pub(super) struct Refusal {
     pub(super) detail: String,
     pub(super) rule: Option<String>,
     pub(super) fix: Option<String>,
+    pub(super) form: ReplyForm,
 }
+
+/// The form in which the client reads a refusal.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum ReplyForm {
+    #[default]
+    Plain,
+    /// An error of JSON-RPC, for each call that waits for an answer.
+    Rpc(RpcIds),
+}
+
+/// In the range that JSON-RPC leaves to servers; MCP's own codes are others.
+const RPC_REFUSED: i32 = -32040;
 
 impl Refusal {
     fn new(status: u16, code: RefusalCode, detail: String) -> Self {
-        Self { status, code, detail, rule: None, fix: None }
+        Self { status, code, detail, rule: None, fix: None, form: ReplyForm::Plain }
     }
 
     pub(super) fn policy(denial: &Denial, locate: &LocateRule, what: &str) -> Self {
+        let operation = denial.operation.as_ref().map(|operation| format!("{operation}: ")).unwrap_or_default();
         Self {
             rule: denial.cause.as_ref().map(|cause| locate(cause)),
             fix: denial.fix.as_deref().and_then(suggest),
-            ..Self::new(403, RefusalCode::PolicyDenied, format!("{what}: {}", denial.reason))
+            ..Self::new(403, RefusalCode::PolicyDenied, format!("{what}: {operation}{}", denial.reason))
         }
+    }
+
+    /// The body cannot be decided.
+    pub(super) fn body(what: &str, error: &MessageError) -> Self {
+        Self::new(403, RefusalCode::PolicyDenied, format!("{what}: {error}"))
     }
 
     /// Suggests nothing: nobody should open a private address by pasting a line.
@@ -93,9 +112,34 @@ impl Refusal {
         self.status >= 500
     }
 
-    /// The JSON that the client reads.
+    /// The status that the client reads. An error of JSON-RPC is a successful response of HTTP, if a call waits for it.
+    pub(super) fn sent_status(&self) -> u16 {
+        match &self.form {
+            ReplyForm::Rpc(RpcIds::One(_) | RpcIds::Batch(_)) => 200,
+            ReplyForm::Plain | ReplyForm::Rpc(RpcIds::Unknown) => self.status,
+        }
+    }
+
+    /// The JSON that the client reads, in the form of its protocol.
     pub(super) fn json(&self) -> String {
-        let Self { status: _, code, detail, rule, fix } = self;
+        let explained = self.explained();
+        let error = |id: Option<&String>| {
+            let id = id.and_then(|id| serde_json::from_str(id).ok()).unwrap_or(Value::Null);
+            let error = json!({ "code": RPC_REFUSED, "message": self.detail, "data": explained });
+            json!({ "jsonrpc": "2.0", "id": id, "error": error })
+        };
+        match &self.form {
+            ReplyForm::Plain => explained.to_string(),
+            ReplyForm::Rpc(RpcIds::Unknown) => error(None).to_string(),
+            ReplyForm::Rpc(RpcIds::One(id)) => error(Some(id)).to_string(),
+            ReplyForm::Rpc(RpcIds::Batch(ids)) => {
+                Value::from_iter(ids.iter().map(|id| error(Some(id)))).to_string()
+            }
+        }
+    }
+
+    fn explained(&self) -> Value {
+        let Self { status: _, code, detail, rule, fix, form: _ } = self;
         let mut body = json!({ "error": code.as_str(), "detail": detail, "by": "fullsend" });
         if let Some(rule) = rule {
             body["rule"] = json!(rule);
@@ -103,13 +147,15 @@ impl Refusal {
         if let Some(fix) = fix {
             body["would_allow"] = json!(fix);
         }
-        body.to_string()
+        body
     }
 
     /// A complete HTTP/1.1 response that closes the connection.
     pub(super) fn response(&self) -> Vec<u8> {
         let body = self.json();
-        let reason = match self.status {
+        let status = self.sent_status();
+        let reason = match status {
+            200 => "OK",
             400 => "Bad Request",
             403 => "Forbidden",
             504 => "Gateway Timeout",
@@ -118,7 +164,7 @@ impl Refusal {
         format!(
             "HTTP/1.1 {} {reason}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\
              X-Fullsend-Refusal: {}\r\n\r\n{body}",
-            self.status,
+            status,
             body.len(),
             self.code
         )

@@ -84,7 +84,7 @@ async fn pass(
             if connection.admitted.reads_requests() {
                 check_body(&head)?;
             }
-            let outgoing = outgoing_request(connection, &head, decided, client).await?;
+            let outgoing = outgoing_request(connection, &head, decided, client, record).await?;
             let watcher = watch(proxy.config.leak_watcher.as_ref(), &connection.destination);
             let mask = ResponseMask::new(connection);
             (outgoing, MessageCheck::new("body", watcher), mask, pool.server(connection).await?)

@@ -1,7 +1,8 @@
 //! The smallest addition to the policy that allows what was refused, as lines for a policy file.
 
 use policy::address::{Class, classify};
-use policy::{Fix, Host};
+use policy::glob::Pattern;
+use policy::{Fix, Host, Operation, RpcCall};
 
 /// `None` where nothing should be suggested: an address that is not public.
 pub fn suggest(fix: &Fix) -> Option<String> {
@@ -35,6 +36,21 @@ pub fn suggest(fix: &Fix) -> Option<String> {
             quoted(method),
             quoted(path)
         )),
+        Fix::AllowOperation { endpoint, operation } => {
+            let keys: String = keys(operation).iter().map(|(key, value)| format!("      {key}: {value}\n")).collect();
+            Some(format!("# in the endpoint of rule {}:\nrules:\n  - allow:\n{keys}", quoted(&endpoint.rule)))
+        }
+    }
+}
+
+/// The rule that allows an operation.
+fn keys(operation: &Operation) -> Vec<(&'static str, String)> {
+    match operation {
+        Operation::Rpc(RpcCall { method, tool, .. }) => {
+            let tool = tool.as_ref().map(|tool| ("tool", quoted(&Pattern::escape(tool))));
+            std::iter::once(("method", quoted(method))).chain(tool).collect()
+        }
+        Operation::Session => Vec::new(),
     }
 }
 

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::canonical::CanonicalPath;
 use crate::host::Host;
+use crate::message::{BodyRequest, Operation, Operations};
 use crate::query::Query;
 
 #[derive(Clone, Copy, Debug)]
@@ -19,8 +20,18 @@ pub struct AccessRequest<'a> {
     pub caller: CallingProgram<'a>,
     /// What is asked and the target, path and query, as they were sent; `None` to ask about the connection alone.
     pub request: Option<(RequestAction<'a>, &'a str)>,
+    pub body: AccessBody<'a>,
     /// What the name resolved to; `None` leaves addresses out of the question.
     pub addresses: Option<&'a [IpAddr]>,
+}
+
+/// What is known of the body of a request.
+#[derive(Clone, Copy, Debug)]
+pub enum AccessBody<'a> {
+    Empty,
+    Bytes { content_type: &'a str, bytes: &'a [u8] },
+    /// What was read in it.
+    Read(&'a Operation),
 }
 
 pub fn decide(policy: &Compiled, attempt: &AccessRequest<'_>) -> PolicyDecision {
@@ -43,5 +54,16 @@ fn judge(policy: &Compiled, attempt: &AccessRequest<'_>) -> Result<PolicyDecisio
     let path =
         CanonicalPath::new(path, admitted.encoded_slash()).map_err(|error| deny(Reason::Path(error)))?;
     let query = Query::parse(query).map_err(|error| deny(Reason::Query(error)))?;
-    Ok(admitted.decide(&InspectedRequest { action, path: &path, query: &query }))
+    let method = action.method();
+    let read = |content_type, body| {
+        admitted.operations(path.as_str(), &BodyRequest { method, query: &query, content_type, body })
+    };
+    let operations = match attempt.body {
+        AccessBody::Empty => read(None, &[])?,
+        AccessBody::Bytes { content_type, bytes } => read(Some(content_type), bytes)?,
+        AccessBody::Read(operation) => {
+            Operations::only(admitted.protocol(path.as_str()), operation.clone())
+        }
+    };
+    Ok(admitted.decide(&InspectedRequest { action, path: &path, query: &query, operations: &operations }))
 }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use super::index::Entry;
 use super::lookup::Lookup;
+use super::operation;
 use super::{Cause, Denial, Fix, InspectedRequest, PolicyDecision, Reason, RequestAction};
 use crate::address::AddressScope;
 use crate::canonical::EncodedSlash;
 use crate::file::Protocol;
 use crate::glob::Pattern;
+use crate::message::{BodyRequest, MessageError, Operation, Operations};
 use crate::model::{CredentialUse, HttpRule, RequestRule, RuleSubject};
 use crate::query::Query;
 use crate::read::WEBSOCKET_TEXT;
@@ -69,6 +71,19 @@ impl Admitted {
         self.governing(path).map_or(Protocol::Tunnel, |entry| entry.endpoint.protocol)
     }
 
+    /// How long a body may be that the rules for this path speak about; `None` where they do not speak about bodies.
+    pub fn max_body_bytes(&self, path: &str) -> Option<u64> {
+        let governing = self.governing(path).filter(|entry| entry.endpoint.protocol.reads_bodies());
+        governing.map(|entry| entry.endpoint.limits.max_body_bytes)
+    }
+
+    /// What a request on this path asks for in its body.
+    pub fn operations(&self, path: &str, request: &BodyRequest<'_>) -> Result<Operations, Denial> {
+        let Some(governing) = self.governing(path) else { return Ok(Operations::default()) };
+        Operations::read(governing.endpoint.protocol, &governing.endpoint.limits, request)
+            .map_err(|error| Denial::because(Reason::Body(error), Some(governing.cause())))
+    }
+
     /// The second step: may this be asked.
     pub fn decide(&self, request: &InspectedRequest<'_>) -> PolicyDecision {
         if !self.reads_requests() {
@@ -90,7 +105,15 @@ impl Admitted {
         if request.path.has_encoded_slash() && !governing.endpoint.allow_encoded_slash {
             return deny(Reason::EncodedSlash, Some(governing.cause()));
         }
-        match self.by_rules(request, governing) {
+        let decided = if governing.endpoint.protocol.reads_bodies() {
+            let Some(operations) = request.operations.of(governing.endpoint.protocol) else {
+                return deny(Reason::Body(MessageError::unread()), Some(governing.cause()));
+            };
+            self.by_operations(request, operations, governing)
+        } else {
+            self.by_rules(request, governing)
+        };
+        match decided {
             Ok(cause) => PolicyDecision::Allow(cause),
             Err(denial) if governing.endpoint.enforce => PolicyDecision::Deny(denial),
             Err(denial) => PolicyDecision::Audit(denial),
@@ -102,18 +125,14 @@ impl Admitted {
         if request.action == RequestAction::WebsocketText && governing.endpoint.protocol == Protocol::Rest {
             return Ok(governing.cause());
         }
-        let speaking = || self.readers().filter(|entry| entry.endpoint.speaks_for(request.path.as_str()));
-        let cause =
-            |entry: &Entry, rule: &RequestRule| Cause { rule: entry.rule.name.clone(), at: rule.at.0 };
-        let denied = speaking()
-            .find_map(|entry| Some((entry, find(&entry.endpoint.deny, &entry.deny, request, denies)?)));
-        if let Some((entry, rule)) = denied {
-            return Err(Denial::because(Reason::DenyRule, Some(cause(entry, rule))));
+        if let Some(cause) = self.denied_by_head(request) {
+            return Err(Denial::because(Reason::DenyRule, Some(cause)));
         }
-        let allowed = speaking()
+        let allowed = self
+            .speaking(request)
             .find_map(|entry| Some((entry, find(&entry.endpoint.allow, &entry.allow, request, allows)?)));
         match allowed {
-            Some((entry, rule)) => Ok(cause(entry, rule)),
+            Some((entry, rule)) => Ok(entry.cause_of(rule)),
             None => Err(Denial {
                 reason: Reason::NotAllowed,
                 cause: Some(governing.cause()),
@@ -122,8 +141,53 @@ impl Admitted {
                     method: request.action.method().to_owned(),
                     path: Pattern::escape(request.path.as_str()),
                 })),
+                operation: None,
             }),
         }
+    }
+
+    /// The deny rule that forbids a request by its method, path and query.
+    fn denied_by_head(&self, request: &InspectedRequest<'_>) -> Option<Cause> {
+        self.speaking(request)
+            .find_map(|entry| Some(entry.cause_of(find(&entry.endpoint.deny, &entry.deny, request, denies)?)))
+    }
+
+    /// Every operation must be allowed, and none denied.
+    fn by_operations(
+        &self,
+        request: &InspectedRequest<'_>,
+        operations: &[Operation],
+        governing: &Entry,
+    ) -> Result<Cause, Denial> {
+        if let Some(cause) = self.denied_by_head(request) {
+            return Err(Denial::because(Reason::DenyRule, Some(cause)));
+        }
+        let mut first = None;
+        for asked in operations.iter().filter(|asked| **asked != Operation::Session) {
+            let refused = |denial| Denial { operation: Some(Box::new(asked.clone())), ..denial };
+            let denied = self.speaking(request).find_map(|entry| {
+                let rule = entry.endpoint.deny.iter().find(|rule| operation::denies(&rule.on, asked))?;
+                Some(entry.cause_of(rule))
+            });
+            if let Some(cause) = denied {
+                return Err(refused(Denial::because(Reason::DenyRule, Some(cause))));
+            }
+            let allowed = self.speaking(request).find_map(|entry| {
+                let rule = entry.endpoint.allow.iter().find(|rule| operation::allows(&rule.on, asked))?;
+                Some(entry.cause_of(rule))
+            });
+            let Some(cause) = allowed else {
+                let fix = Fix::AllowOperation { endpoint: governing.cause(), operation: asked.clone() };
+                let denial = Denial::because(Reason::NotAllowed, Some(governing.cause()));
+                return Err(refused(Denial { fix: Some(Box::new(fix)), ..denial }));
+            };
+            first = first.or(Some(cause));
+        }
+        Ok(first.unwrap_or_else(|| governing.cause()))
+    }
+
+    fn speaking<'a>(&'a self, request: &'a InspectedRequest<'_>) -> impl Iterator<Item = &'a Arc<Entry>> {
+        self.readers().filter(|entry| entry.endpoint.speaks_for(request.path.as_str()))
     }
 
     fn readers(&self) -> impl Iterator<Item = &Arc<Entry>> {

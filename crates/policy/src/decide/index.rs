@@ -99,6 +99,7 @@ impl Compiled {
                     port: connection.port,
                     binary: connection.caller.binary.to_owned(),
                 })),
+                operation: None,
             },
             Some(entry) => Denial {
                 reason: Reason::NoBinary,
@@ -107,6 +108,7 @@ impl Compiled {
                     rule: entry.rule.cause(),
                     binary: connection.caller.binary.to_owned(),
                 })),
+                operation: None,
             },
         })
     }
@@ -176,5 +178,9 @@ impl Entry {
 
     pub(super) fn cause(&self) -> Cause {
         Cause { rule: self.rule.name.clone(), at: self.endpoint.at }
+    }
+
+    pub(super) fn cause_of(&self, rule: &RequestRule) -> Cause {
+        Cause { rule: self.rule.name.clone(), at: rule.at.0 }
     }
 }

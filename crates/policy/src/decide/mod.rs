@@ -5,12 +5,13 @@ mod access_request;
 mod admitted;
 mod index;
 mod lookup;
+mod operation;
 
 use std::path::{Path, PathBuf};
 
 use yaml::Span;
 
-pub use access_request::{AccessRequest, decide};
+pub use access_request::{AccessBody, AccessRequest, decide};
 pub use admitted::Admitted;
 pub use index::Compiled;
 
@@ -18,6 +19,7 @@ use crate::address::AddressDenied;
 use crate::canonical::{CanonicalPath, PathError};
 use crate::file::Protocol;
 use crate::host::{Host, HostError};
+use crate::message::{MessageError, Operation, Operations};
 use crate::query::{Query, QueryStringError};
 
 /// Who asks: the executable that owns the socket, and those of the processes above it.
@@ -40,6 +42,8 @@ pub struct InspectedRequest<'a> {
     pub action: RequestAction<'a>,
     pub path: &'a CanonicalPath,
     pub query: &'a Query,
+    /// From `Admitted::operations`; empty where the rules do not speak about bodies.
+    pub operations: &'a Operations,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +79,7 @@ impl PolicyDecision {
 
 impl Denial {
     fn because(reason: Reason, cause: Option<Cause>) -> Self {
-        Self { reason, cause, fix: None }
+        Self { reason, cause, fix: None, operation: None }
     }
 }
 
@@ -86,6 +90,8 @@ pub struct Denial {
     pub cause: Option<Cause>,
     /// The least that would have allowed it; absent where nothing should.
     pub fix: Option<Box<Fix>>,
+    /// What in the body was refused, where the rules speak about that.
+    pub operation: Option<Box<Operation>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +110,8 @@ pub enum Reason {
     EncodedSlash,
     /// The endpoint's protocol cannot be read yet, and nothing passes unread.
     NotInspected(Protocol),
+    /// The rules speak about what is in the body, and it cannot be read.
+    Body(MessageError),
     /// Not a method of HTTP.
     Method,
     Host(HostError),
@@ -123,6 +131,7 @@ impl std::fmt::Display for Reason {
             Self::DenyRule => f.write_str("a deny rule forbids this request"),
             Self::EncodedSlash => f.write_str("the path holds `%2F`, which this endpoint does not allow"),
             Self::NotInspected(protocol) => write!(f, "protocol {protocol} is not inspected yet"),
+            Self::Body(error) => error.fmt(f),
             Self::Method => f.write_str("this is not a method of HTTP"),
             Self::Host(error) => error.fmt(f),
             Self::Path(error) => error.fmt(f),
@@ -141,4 +150,6 @@ pub enum Fix {
     Binary { rule: Cause, binary: PathBuf },
     /// One more allow rule in an existing endpoint; the path is a glob.
     Allow { endpoint: Cause, method: String, path: String },
+    /// One more allow rule for what a body asks for.
+    AllowOperation { endpoint: Cause, operation: Operation },
 }

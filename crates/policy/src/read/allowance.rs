@@ -4,10 +4,11 @@ use yaml::{At, Diagnostic, Span};
 
 use super::Reader;
 use super::endpoint::is_on;
+use super::rpc::known_methods;
 use super::rule::WEBSOCKET_TEXT;
 use crate::file::{Access, AllowFile, EndpointFile, Protocol, RuleFile};
 use crate::glob::{Pattern, Separator};
-use crate::model::{GraphqlRule, HttpRule, Method, RequestRule, RpcRule, RuleSpan, RuleSubject};
+use crate::model::{GraphqlRule, HttpRule, Method, RequestRule, RuleSpan, RuleSubject};
 
 const MAX_RULES: usize = 4096;
 
@@ -26,12 +27,16 @@ impl Reader {
         let everything = protocol == Protocol::Mcp
             && file.mcp.as_ref().is_some_and(|mcp| is_on(mcp.allow_all_known_mcp_methods.as_ref()));
         self.exclusive(path, protocol, access, file)?;
-        let allow = match (&file.rules, access) {
-            (Some(rules), _) => self.rules(path, protocol, rules)?,
+        let mut allow = match (&file.rules, access) {
+            (Some(rules), _) => self.rules(path, protocol, rules, everything)?,
             (None, Some(access)) if protocol.reads_requests() => preset(protocol, access),
-            (None, _) if everything => vec![known_mcp_methods(file.at)],
             (None, _) => Vec::new(),
         };
+        if let (true, Some(mcp)) = (everything, &file.mcp) {
+            let known = known_methods(mcp.at, &allow);
+            allow.extend(known);
+        }
+        self.loose_tool_names(path, file);
         if protocol.reads_requests() && allow.is_empty() {
             let presets = !matches!(protocol, Protocol::JsonRpc | Protocol::Mcp);
             let lacks = if presets { "neither `rules` nor `access`" } else { "no `rules`" };
@@ -94,10 +99,11 @@ impl Reader {
         path: &str,
         protocol: Protocol,
         rules: &At<Vec<At<AllowFile>>>,
+        knows_methods: bool,
     ) -> Option<Vec<RequestRule>> {
         self.bounded(&format!("{path}.rules"), rules.at, rules.len())?;
         let empty = |rule: &At<AllowFile>| rule.allow.as_ref().is_none_or(|allow| says_nothing(allow));
-        if protocol.reads_requests() && rules.iter().all(empty) {
+        if protocol.reads_requests() && !knows_methods && rules.iter().all(empty) {
             let at = rules.first().map_or(rules.at, |rule| rule.at);
             self.error(
                 "deny-all",
@@ -114,7 +120,11 @@ impl Reader {
             };
             self.rule(&format!("{path}.allow"), protocol, allow)
         };
-        let read: Vec<Option<RequestRule>> = rules.iter().enumerate().map(read).collect();
+        // `allow: {}` beside `allow_all_known_mcp_methods` says once more what that key says.
+        let says_more = |(_, rule): &(usize, &At<AllowFile>)| {
+            !(knows_methods && rule.allow.as_ref().is_some_and(|allow| says_nothing(allow)))
+        };
+        let read: Vec<Option<RequestRule>> = rules.iter().enumerate().filter(says_more).map(read).collect();
         read.into_iter().collect()
     }
 
@@ -153,12 +163,13 @@ impl Reader {
 }
 
 fn says_nothing(file: &RuleFile) -> bool {
-    let RuleFile { method, path, query, operation_type, operation_name, fields, tool, command } = file;
+    let RuleFile { method, path, query, operation_type, operation_name, fields, tool, params, command } = file;
     let texts = [method, path, operation_type, operation_name, command];
     texts.iter().all(|text| text.as_ref().is_none_or(|at| at.is_empty()))
         && query.is_empty()
         && fields.is_empty()
         && tool.is_none()
+        && params.is_empty()
 }
 
 /// The rules of a preset. `read-write` leaves DELETE out.
@@ -195,9 +206,4 @@ fn preset_subject(protocol: Protocol, word: &str) -> RuleSubject {
             query: Vec::new(),
         }),
     }
-}
-
-fn known_mcp_methods(at: Span) -> RequestRule {
-    let rule = RpcRule { method: Pattern::everything(Separator::Dot), tool: None };
-    RequestRule { at: RuleSpan(at), on: RuleSubject::Rpc(rule) }
 }

@@ -9,7 +9,9 @@ use crate::file::{
 use crate::glob::Pattern;
 use crate::model::{Endpoint, HostPattern, ProtocolSettings};
 
-const DEFAULT_BODY_BYTES: u64 = 65_536;
+pub(crate) const DEFAULT_BODY_BYTES: u64 = 65_536;
+/// A body is held in memory while it is decided.
+const MAX_BODY_BYTES: u64 = 16 << 20;
 
 impl Reader {
     /// `None` after a problem was reported.
@@ -193,9 +195,11 @@ impl Reader {
         let registered =
             file.persisted_queries.as_ref().is_some_and(|at| at.value == PersistedQueries::AllowRegistered);
         ProtocolSettings {
-            max_body_bytes: body.map(|at| at.get()).filter(|bytes| *bytes != 0).unwrap_or(DEFAULT_BODY_BYTES),
+            max_body_bytes: body
+                .map(|at| at.get())
+                .filter(|bytes| *bytes != 0)
+                .map_or(DEFAULT_BODY_BYTES, |bytes| bytes.min(MAX_BODY_BYTES)),
             strict_tool_names: mcp.and_then(|at| at.strict_tool_names.as_ref()).is_none_or(|at| at.value),
-            all_known_mcp_methods: mcp.is_some_and(|at| is_on(at.allow_all_known_mcp_methods.as_ref())),
             persisted_queries: registered.then(|| persisted_queries(file)),
         }
     }

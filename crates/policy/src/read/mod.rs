@@ -11,11 +11,13 @@ mod identity;
 mod middleware;
 mod network;
 mod overlap;
+mod rpc;
 mod rule;
 #[cfg(test)]
 mod tests;
 mod unreachable;
 
+pub(crate) use endpoint::DEFAULT_BODY_BYTES;
 pub(crate) use filesystem::beneath;
 pub(crate) use rule::WEBSOCKET_TEXT;
 use yaml::{

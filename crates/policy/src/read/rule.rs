@@ -8,7 +8,7 @@ use crate::canonical::{CanonicalPath, EncodedSlash};
 use crate::file::{Matcher, Protocol, RuleFile};
 use crate::glob::{Pattern, Separator};
 use crate::model::{
-    GraphqlRule, HttpRule, Method, RequestRule, RpcRule, RuleSpan, RuleSubject, ValuePattern,
+    GraphqlRule, HttpRule, Method, RequestRule, RuleSpan, RuleSubject, ValuePattern,
 };
 
 /// The method that means a text frame from the client.
@@ -96,11 +96,8 @@ impl Reader {
         Some(pattern)
     }
 
-    fn values(&mut self, path: &str, at: Span, matcher: &Matcher) -> Option<ValuePattern> {
-        let texts = match matcher {
-            Matcher::Glob(text) => std::slice::from_ref(text),
-            Matcher::Any(texts) => texts,
-        };
+    pub(super) fn values(&mut self, path: &str, at: Span, matcher: &Matcher) -> Option<ValuePattern> {
+        let texts = matcher.texts();
         if texts.is_empty() {
             self.error("empty", at, format!("`{path}.any` is empty, so nothing would match"));
             return None;
@@ -109,7 +106,7 @@ impl Reader {
     }
 
     /// Patterns for query values and names stop at dots.
-    fn name_pattern(&mut self, path: &str, text: &At<String>) -> Option<Pattern> {
+    pub(super) fn name_pattern(&mut self, path: &str, text: &At<String>) -> Option<Pattern> {
         match Pattern::glob(text, Separator::Dot) {
             Ok(pattern) => Some(pattern),
             Err(error) => {
@@ -142,36 +139,13 @@ impl Reader {
         Some(GraphqlRule { operation_type: kind.value.clone(), operation_name: name, fields })
     }
 
-    fn rpc(&mut self, path: &str, protocol: Protocol, file: &At<RuleFile>) -> Option<RpcRule> {
-        let keys: &[&str] = if protocol == Protocol::Mcp { &["method", "tool"] } else { &["method"] };
-        self.only(path, protocol, file, keys);
-        let tool = match &file.tool {
-            Some(tool) => Some(self.values(&format!("{path}.tool"), tool.at, tool)?),
-            None => None,
-        };
-        let method = match (&file.method, &tool) {
-            (None, Some(_)) => Pattern::exact("tools/call", Separator::Dot),
-            (method, _) => {
-                let method = self.required(path, "method", file.at, method.as_ref(), "*")?;
-                let starred = method.contains('*') && method.value != "*";
-                if starred && !(protocol == Protocol::Mcp && method.starts_with("tools/")) {
-                    let message = format!("`{path}.method` must be a whole name or `*`");
-                    self.error("method", method.at, message);
-                    return None;
-                }
-                self.name_pattern(&format!("{path}.method"), method)?
-            }
-        };
-        Some(RpcRule { method, tool })
-    }
-
     fn sql(&mut self, path: &str, file: &At<RuleFile>) -> Option<RuleSubject> {
         self.only(path, Protocol::Sql, file, &["command"]);
         let command = self.required(path, "command", file.at, file.command.as_ref(), "*")?;
         Some(RuleSubject::Sql { command: command.to_ascii_uppercase() })
     }
 
-    fn required<'a>(
+    pub(super) fn required<'a>(
         &mut self,
         path: &str,
         key: &str,
@@ -189,9 +163,18 @@ impl Reader {
     }
 
     /// Refuses keys of a rule that mean nothing with this protocol.
-    fn only(&mut self, path: &str, protocol: Protocol, file: &RuleFile, keys: &[&str]) {
-        let RuleFile { method, path: pattern, query, operation_type, operation_name, fields, tool, command } =
-            file;
+    pub(super) fn only(&mut self, path: &str, protocol: Protocol, file: &RuleFile, keys: &[&str]) {
+        let RuleFile {
+            method,
+            path: pattern,
+            query,
+            operation_type,
+            operation_name,
+            fields,
+            tool,
+            params,
+            command,
+        } = file;
         let given = [
             ("method", method.as_ref().map(|at| at.at)),
             ("path", pattern.as_ref().map(|at| at.at)),
@@ -200,6 +183,7 @@ impl Reader {
             ("operation_name", operation_name.as_ref().map(|at| at.at)),
             ("fields", fields.first().map(|at| at.at)),
             ("tool", tool.as_ref().map(|at| at.at)),
+            ("params", params.iter().next().map(|(key, _)| key.at)),
             ("command", command.as_ref().map(|at| at.at)),
         ];
         for (key, at) in given {

@@ -2,6 +2,7 @@
 //! allow rule must lie within one outer rule, and every outer deny rule that overlaps it needs its like in the inner policy.
 
 use super::atom::{Atom, OuterEndpoints, Reader};
+use super::body;
 use super::precedence::{endpoints, governs, mirrors, scope_within, scopes_overlap};
 use super::widening::Widening;
 use crate::glob::{Pattern, ProofBudget};
@@ -23,6 +24,9 @@ pub(super) fn check(
     let candidates = candidates(atom, limits, deciding)?;
     if !atom.endpoint.is_inspected() {
         return uninspected(atom, &candidates);
+    }
+    if atom.endpoint.protocol.reads_bodies() {
+        return body::check(atom, &candidates, readers);
     }
     // Where the organisation's policy only audits it lets everything through.
     let audits = |outer: &&Endpoint, among: &[Reader<'_>]| {

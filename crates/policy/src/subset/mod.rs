@@ -3,6 +3,7 @@
 
 mod access;
 mod atom;
+mod body;
 mod connection;
 mod filesystem;
 mod grant;

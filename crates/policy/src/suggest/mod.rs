@@ -15,6 +15,7 @@ use crate::decide::{
     CallingProgram, Compiled, ConnectionRequest, InspectedRequest, PolicyDecision, Reason, RequestAction,
 };
 use crate::host::Host;
+use crate::message::{Operation, Operations};
 use crate::model::{Endpoint, Policy};
 use crate::query::Query;
 use write::{Addition, Asked};
@@ -27,6 +28,8 @@ pub struct RefusedAccess {
     pub binary: PathBuf,
     /// The method and the canonical path, where a request was read; `WEBSOCKET_TEXT` for a text frame.
     pub request: Option<(String, String)>,
+    /// What was refused in the body, where the rules speak about that.
+    pub operation: Option<Operation>,
     /// What the name resolved to, where that is known.
     pub addresses: Vec<IpAddr>,
 }
@@ -78,6 +81,7 @@ fn addition<'a>(
         | Reason::EncodedSlash => {}
         Reason::DenyRule
         | Reason::NotInspected(_)
+        | Reason::Body(_)
         | Reason::Method
         | Reason::Host(_)
         | Reason::Path(_)
@@ -90,7 +94,11 @@ fn addition<'a>(
     }
     let asked = match (like, &attempt.request, path) {
         (Some(like), Some((method, _)), Some(path)) if like.protocol.reads_requests() => {
-            Some(Asked { method: method.to_ascii_uppercase(), path: path.as_str().to_owned() })
+            Some(Asked {
+                method: method.to_ascii_uppercase(),
+                path: path.as_str().to_owned(),
+                operation: attempt.operation.clone().filter(|_| like.protocol.reads_bodies()),
+            })
         }
         _ => None,
     };
@@ -136,7 +144,12 @@ fn refusal(
             } else {
                 RequestAction::Http(method)
             };
-            admitted.decide(&InspectedRequest { action, path, query: &Query::default() })
+            let asked = attempt.operation.clone();
+            let operations = asked
+                .map(|operation| Operations::only(admitted.protocol(path.as_str()), operation))
+                .unwrap_or_default();
+            let query = Query::default();
+            admitted.decide(&InspectedRequest { action, path, query: &query, operations: &operations })
         }
         _ => PolicyDecision::Allow(admitted.cause()),
     };

@@ -4,7 +4,12 @@ use yaml::{MapEntry, Node, Span, Value};
 
 use crate::glob::Pattern;
 use crate::host::Host;
-use crate::model::{CredentialUse, Endpoint, HttpRule, Policy, RequestRule, RuleSubject};
+use crate::file::Protocol;
+use crate::message::{Operation, RpcCall};
+use crate::model::{
+    CredentialUse, Endpoint, HttpRule, Policy, ProtocolSettings, RequestRule, RpcRule, RuleSubject, ValuePattern,
+};
+use crate::read::DEFAULT_BODY_BYTES;
 
 /// One endpoint to be added for one program.
 pub(super) struct Addition<'a> {
@@ -21,6 +26,8 @@ pub(super) struct Addition<'a> {
 pub(super) struct Asked {
     pub(super) method: String,
     pub(super) path: String,
+    /// Where the rules speak about bodies.
+    pub(super) operation: Option<Operation>,
 }
 
 /// Joins what goes to the same endpoint.
@@ -137,6 +144,7 @@ impl Writer {
             keys.push(("enforcement", self.text(if like.enforce { "enforce" } else { "audit" })));
             self.rules(like, addition, keys);
         }
+        self.limits(like.protocol, &like.limits, keys);
         if like.allow_encoded_slash || addition.encoded_slash {
             keys.push(("allow_encoded_slash", self.yes()));
         }
@@ -154,11 +162,12 @@ impl Writer {
             (None, _) => {}
         }
         let allow = |rule: Node| self.map(vec![("allow", rule)]);
-        let asked = addition.asked.iter().map(|asked| {
-            self.map(vec![
+        let asked = addition.asked.iter().map(|asked| match &asked.operation {
+            Some(operation) => self.operation(operation),
+            None => self.map(vec![
                 ("method", self.text(&asked.method)),
                 ("path", self.text(&Pattern::escape(&asked.path))),
-            ])
+            ]),
         });
         if addition.asked.is_empty() {
             keys.push((
@@ -177,18 +186,65 @@ impl Writer {
     }
 
     fn rule(&self, rule: &RequestRule) -> Option<Node> {
-        let RuleSubject::Http(HttpRule { method, path, query }) = &rule.on else { return None };
-        let mut keys = vec![("method", self.text(&method.to_string())), ("path", self.text(path.as_str()))];
-        if !query.is_empty() {
-            let any = |patterns: &crate::model::ValuePattern| {
-                self.map(vec![("any", self.list(patterns.0.iter().map(|p| self.text(p.as_str())).collect()))])
-            };
-            keys.push((
-                "query",
-                self.map(query.iter().map(|(key, patterns)| (key.as_str(), any(patterns))).collect()),
-            ));
+        match &rule.on {
+            RuleSubject::Http(HttpRule { method, path, query }) => {
+                let mut keys =
+                    vec![("method", self.text(&method.to_string())), ("path", self.text(path.as_str()))];
+                self.values("query", query, &mut keys);
+                Some(self.map(keys))
+            }
+            RuleSubject::Rpc(RpcRule { method, tool, params }) => {
+                let method = if method.is_everything() { "*" } else { method.as_str() };
+                let mut keys = vec![("method", self.text(method))];
+                if let Some(tool) = tool {
+                    keys.push(("tool", self.any(tool)));
+                }
+                self.values("params", params, &mut keys);
+                Some(self.map(keys))
+            }
+            RuleSubject::Graphql(_) | RuleSubject::Sql { .. } => None,
         }
-        Some(self.map(keys))
+    }
+
+    fn any(&self, patterns: &ValuePattern) -> Node {
+        self.map(vec![("any", self.list(patterns.0.iter().map(|p| self.text(p.as_str())).collect()))])
+    }
+
+    fn values(&self, key: &'static str, values: &[(String, ValuePattern)], keys: &mut Vec<(&str, Node)>) {
+        if !values.is_empty() {
+            let entries = values.iter().map(|(key, patterns)| (key.as_str(), self.any(patterns)));
+            keys.push((key, self.map(entries.collect())));
+        }
+    }
+
+    /// The rule that allows one operation.
+    fn operation(&self, operation: &Operation) -> Node {
+        match operation {
+            Operation::Rpc(RpcCall { method, tool, .. }) => {
+                let mut keys = vec![("method", self.text(method))];
+                if let Some(tool) = tool {
+                    keys.push(("tool", self.text(&Pattern::escape(tool))));
+                }
+                self.map(keys)
+            }
+            Operation::Session => self.map(Vec::new()),
+        }
+    }
+
+    fn limits(&self, protocol: Protocol, limits: &ProtocolSettings, keys: &mut Vec<(&str, Node)>) {
+        let ProtocolSettings { max_body_bytes, strict_tool_names, persisted_queries: _ } = limits;
+        let mut settings = Vec::new();
+        if *max_body_bytes != DEFAULT_BODY_BYTES {
+            settings.push(("max_body_bytes", self.number(*max_body_bytes)));
+        }
+        if !strict_tool_names {
+            settings.push(("strict_tool_names", Node::new(self.0, Value::Bool(false))));
+        }
+        match protocol {
+            Protocol::Mcp if !settings.is_empty() => keys.push(("mcp", self.map(settings))),
+            Protocol::JsonRpc if !settings.is_empty() => keys.push(("json_rpc", self.map(settings))),
+            _ => {}
+        }
     }
 
     fn credentials(&self, credentials: &CredentialUse, keys: &mut Vec<(&str, Node)>) {

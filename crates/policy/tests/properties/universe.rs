@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use policy::baseline::{PathAccess, baseline};
 use policy::{
-    CallingProgram, CanonicalPath, Compiled, ConnectionRequest, EncodedSlash, Host, InspectedRequest, Policy,
+    CallingProgram, CanonicalPath, Compiled, ConnectionRequest, EncodedSlash, Host, InspectedRequest, Operations, Policy,
     PolicyDecision, Query, RequestAction,
 };
 
@@ -82,7 +82,7 @@ pub fn each_request<T>(mut visit: impl FnMut(&InspectedRequest<'_>) -> Option<T>
     for path in PATHS.map(|path| CanonicalPath::new(path, EncodedSlash::Keep).unwrap()) {
         for query in QUERIES.map(|query| Query::parse(query).unwrap()) {
             for action in ACTIONS {
-                if let Some(found) = visit(&InspectedRequest { action, path: &path, query: &query }) {
+                if let Some(found) = visit(&InspectedRequest { action, path: &path, query: &query, operations: &Operations::default() }) {
                     return Some(found);
                 }
             }

@@ -1,5 +1,7 @@
 //! One stream: its head is read and decided, and it is relayed or refused by itself.
 
+use super::super::admission::AdmittedConnection;
+use super::super::body_rules::BodyRules;
 use super::super::decide::{DecidedRequest, decide};
 use super::super::leak_watcher::watch;
 use super::super::outgoing_request::{
@@ -20,6 +22,12 @@ use hyper::{Request, Response};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+/// A body that is relayed as it comes, or one that was read and decided.
+enum StreamBody {
+    Incoming(Incoming),
+    Decided(Bytes),
+}
 
 pub(super) async fn respond(shared: &Http2Connection, request: Request<Incoming>) -> Response<RelayedBody> {
     let mut open = OpenStream::new(&shared.streams);
@@ -53,6 +61,10 @@ async fn pass(
     // The connection may have been passed on since it was admitted.
     connection.check_caller().await?;
     let decided = decide(connection, &received, record)?;
+    let body = match &decided.body {
+        Some(rules) => StreamBody::Decided(decided_body(connection, &received, rules, body, record).await?),
+        None => StreamBody::Incoming(body),
+    };
     let sender = shared.pool.sender(connection).await?;
     let substituted = substitute_head(connection, &received, &decided).await?;
     let upload = Arc::new(Upload::default());
@@ -68,11 +80,17 @@ async fn outgoing_request(
     mut substituted: SubstitutedHead,
     received: &RequestHead,
     decided: &DecidedRequest,
-    body: Incoming,
+    body: StreamBody,
     upload: &Arc<Upload>,
 ) -> Result<Request<RelayedBody>, Refusal> {
     let connection = &shared.connection;
     let config = &connection.proxy.config;
+    let body = match body {
+        StreamBody::Incoming(body) => body,
+        StreamBody::Decided(bytes) => {
+            return head::write(&substituted, received, &connection.host_header(), whole(bytes));
+        }
+    };
     let format = match (substituted.body_format, substituted.head.framing) {
         // As in HTTP/1.1: a body that announces itself as too large is relayed as it is, and watched.
         (Some(_), Framing::Length(length)) if length > MAX_SUBSTITUTED_BODY => None,
@@ -80,7 +98,7 @@ async fn outgoing_request(
     };
     let body = match format {
         Some(format) => {
-            let received = collect(body, config.limits.idle).await?;
+            let received = collect(body, MAX_SUBSTITUTED_BODY, config.limits.idle).await?;
             let rewritten = substitute_body(connection, &received, format, decided).await?;
             substituted.head.framing = Framing::Length(rewritten.len() as u64);
             whole(Bytes::from(rewritten.to_vec()))
@@ -93,9 +111,25 @@ async fn outgoing_request(
     head::write(&substituted, received, &connection.host_header(), body)
 }
 
-async fn collect(body: Incoming, idle: Duration) -> Result<Bytes, Refusal> {
+/// Reads a body that the rules speak about, and decides it.
+async fn decided_body(
+    connection: &AdmittedConnection,
+    head: &RequestHead,
+    rules: &BodyRules,
+    body: Incoming,
+    record: &mut ConnectionRecord,
+) -> Result<Bytes, Refusal> {
+    if body.size_hint().lower() > rules.most {
+        return Err(rules.too_large(connection, head));
+    }
+    let bytes = collect(body, rules.most, connection.proxy.config.limits.idle).await?;
+    rules.decide(connection, head, &bytes, record)?;
+    Ok(bytes)
+}
+
+async fn collect(body: Incoming, most: u64, idle: Duration) -> Result<Bytes, Refusal> {
     let unreadable = |reason: String| Refusal::unreadable(format!("the request's body: {reason}"));
-    let most = usize::try_from(MAX_SUBSTITUTED_BODY).unwrap_or(usize::MAX);
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
     let collected = tokio::time::timeout(idle, Limited::new(body, most).collect())
         .await
         .map_err(|_| unreadable("it did not arrive in time".to_owned()))?
@@ -136,7 +170,7 @@ fn whole(bytes: Bytes) -> RelayedBody {
 
 fn refusal_response(refusal: &Refusal) -> Response<RelayedBody> {
     Response::builder()
-        .status(refusal.status)
+        .status(refusal.sent_status())
         .header("content-type", "application/json")
         .header("x-fullsend-refusal", refusal.code.as_str())
         .body(whole(Bytes::from(refusal.json())))

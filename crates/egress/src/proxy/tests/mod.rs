@@ -3,6 +3,7 @@
 
 mod attack_methods;
 mod attacks;
+mod bodies;
 mod clients;
 mod credentials;
 mod faults;

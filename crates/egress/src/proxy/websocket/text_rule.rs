@@ -4,7 +4,7 @@ use super::super::admission::AdmittedConnection;
 use super::super::decide::DecidedRequest;
 use super::super::record::ConnectionRecord;
 use super::super::refusal::Refusal;
-use policy::{CanonicalPath, PolicyDecision, Query, RequestAction};
+use policy::{CanonicalPath, Operations, PolicyDecision, Query, RequestAction};
 
 pub(super) enum TextRule {
     Allow,
@@ -21,8 +21,9 @@ pub(super) fn text_rule(connection: &AdmittedConnection, decided: &DecidedReques
     else {
         return TextRule::Deny(Refusal::path(format!("{}: the path cannot be parsed again", decided.path)));
     };
-    let request =
-        policy::InspectedRequest { action: RequestAction::WebsocketText, path: &path, query: &query };
+    let action = RequestAction::WebsocketText;
+    let operations = &Operations::default();
+    let request = policy::InspectedRequest { action, path: &path, query: &query, operations };
     let what = format!("{} {destination}{path}", RequestAction::WebsocketText.method());
     let refusal = |denial: &policy::Denial| Refusal::policy(denial, &proxy.config.locate, &what);
     match admitted.decide(&request) {

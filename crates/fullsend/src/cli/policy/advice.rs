@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use egress::event::{ConnectionDecision, ConnectionEvent, EgressEvent, RefusalCode};
+use egress::event::{ConnectionDecision, ConnectionEvent, EgressEvent, RefusalCode, RequestedOperation};
 use policy::{
-    AccessRequest, CallingProgram, Compiled, Host, NetworkRule, Policy, RefusedAccess, RequestAction,
+    AccessBody, AccessRequest, CallingProgram, Compiled, Host, NetworkRule, Policy, RefusedAccess, RequestAction,
 };
 use yaml::Diagnostic;
 
@@ -132,6 +132,7 @@ pub fn passes(policy: &Policy, access: &RefusedAccess) -> bool {
         port: access.port,
         caller: CallingProgram { binary: &access.binary, ancestors: &[] },
         request,
+        body: access.operation.as_ref().map_or(AccessBody::Empty, AccessBody::Read),
         addresses: None,
     };
     policy::decide(&Compiled::new(policy), &asked).passes()
@@ -179,6 +180,7 @@ fn access(connection: &ConnectionEvent) -> Option<RefusedAccess> {
         port: connection.port,
         binary: PathBuf::from(connection.binary.clone()?),
         request: connection.method.clone().zip(connection.path.clone()),
+        operation: connection.operation.as_ref().map(RequestedOperation::operation),
         addresses: Vec::new(),
     })
 }

@@ -86,7 +86,7 @@ fn shown(endpoint: &Endpoint, sources: &Sources) -> String {
             .map(|rule| match &rule.on {
                 RuleSubject::Http(http) => format!("{} {}", http.method, http.path),
                 RuleSubject::Graphql(graphql) => graphql.operation_type.clone(),
-                RuleSubject::Rpc(rpc) => rpc.method.to_string(),
+                RuleSubject::Rpc(rpc) => rpc.to_string(),
                 RuleSubject::Sql { command } => command.clone(),
             })
             .collect()

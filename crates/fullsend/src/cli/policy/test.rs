@@ -1,18 +1,22 @@
 //! `fullsend policy test`: one request, decided as the proxy decides it. Names are not looked up.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use policy::glob::{Pattern, Separator};
 use policy::{
-    AccessRequest, CallingProgram, Cause, Compiled, Denial, Host, Policy, PolicyDecision, RequestAction,
+    AccessBody, AccessRequest, CallingProgram, Cause, Compiled, Denial, Host, Policy, PolicyDecision, RequestAction,
 };
 use serde_json::json;
 use yaml::Sources;
 
 use super::super::exit::{Exit, Failure};
+
+/// No endpoint reads a longer body.
+const MAX_BODY: u64 = 16 << 20;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -25,6 +29,15 @@ pub struct Arguments {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    /// The body, for GraphQL, JSON-RPC and MCP
+    #[arg(long, value_name = "TEXT")]
+    body: Option<String>,
+    /// A file with the body; - reads standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "body")]
+    body_file: Option<PathBuf>,
+    /// The type of the body
+    #[arg(long, value_name = "TYPE", default_value = "application/json")]
+    content_type: String,
     /// The method, or WEBSOCKET_TEXT for a text frame of a client
     method: String,
     /// The URL; without a port, the one of its scheme
@@ -50,6 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Ok(Host::Address(address)) => vec![address],
         _ => Vec::new(),
     };
+    let body = body(arguments)?;
     let decision = policy::decide(
         &compiled,
         &AccessRequest {
@@ -57,6 +71,10 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
             port: url.port,
             caller: CallingProgram { binary, ancestors: &[] },
             request: Some((action, &url.target)),
+            body: match &body {
+                Some(bytes) => AccessBody::Bytes { content_type: &arguments.content_type, bytes },
+                None => AccessBody::Empty,
+            },
             addresses: (!address.is_empty()).then_some(&address[..] as &[IpAddr]),
         },
     );
@@ -70,6 +88,25 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         writeln!(std::io::stdout().lock(), "{line}")?;
     }
     Ok(if decision.passes() { Exit::Done } else { Exit::Failed })
+}
+
+/// The body to decide, as the proxy has it before it decides: whole, and not longer than any endpoint reads.
+fn body(arguments: &Arguments) -> Result<Option<Vec<u8>>, Failure> {
+    let Some(file) = &arguments.body_file else {
+        return Ok(arguments.body.as_ref().map(|body| body.clone().into_bytes()));
+    };
+    let mut bytes = Vec::new();
+    let read = if file == Path::new("-") {
+        std::io::stdin().lock().take(MAX_BODY + 1).read_to_end(&mut bytes)
+    } else {
+        File::open(file).and_then(|opened| opened.take(MAX_BODY + 1).read_to_end(&mut bytes))
+    };
+    match read {
+        Ok(_) => Ok(Some(bytes)),
+        Err(error) => {
+            Err(Failure::new(Exit::Usage, format!("cannot read the body {}: {error}", file.display())))
+        }
+    }
 }
 
 /// The same rules, for whatever program.
@@ -101,7 +138,8 @@ impl Said<'_> {
     }
 
     fn denial(&self, denial: &Denial) -> String {
-        format!("{}: {}", self.place(denial.cause.as_ref()), denial.reason)
+        let operation = denial.operation.as_ref().map(|operation| format!("{operation}: ")).unwrap_or_default();
+        format!("{}: {operation}{}", self.place(denial.cause.as_ref()), denial.reason)
     }
 
     /// The line that decided; the whole file where none did.

@@ -1,0 +1,133 @@
+//! A request whose rules speak about its body: it is read whole, decompressed and decided before anything of it is sent.
+//! What is sent are the bytes that were decided.
+
+use super::admission::AdmittedConnection;
+use super::content_encoding::decode;
+use super::leak_watcher::{MessageCheck, watch};
+use super::readings;
+use super::record::ConnectionRecord;
+use super::refusal::{Refusal, ReplyForm};
+use crate::http1::RequestHead;
+use policy::{
+    BodyRequest, CanonicalPath, Denial, InspectedRequest, Operation, Operations, PolicyDecision, Query,
+    RequestAction, rpc_ids, too_large,
+};
+
+pub(super) struct BodyRules {
+    /// The paths that a server may read in the request.
+    paths: Vec<CanonicalPath>,
+    query: Query,
+    /// The longest body, as it comes and decompressed.
+    pub(super) most: u64,
+}
+
+impl BodyRules {
+    pub(super) fn new(
+        head: &RequestHead,
+        paths: Vec<CanonicalPath>,
+        query: Query,
+        most: u64,
+    ) -> Result<Self, Refusal> {
+        if head.is_websocket() {
+            let detail = "the rules of this endpoint speak about bodies, and a websocket has none";
+            return Err(Refusal::path(detail.to_owned()));
+        }
+        if readings::methods(head, &query)?.len() > 1 {
+            let detail = "the request replaces its method, and the rules of this endpoint speak about its body";
+            return Err(Refusal::unreadable(detail.to_owned()));
+        }
+        Ok(Self { paths, query, most })
+    }
+
+    /// Decides the request; `body` is as the client sent it.
+    pub(super) fn decide(
+        &self,
+        connection: &AdmittedConnection,
+        head: &RequestHead,
+        body: &[u8],
+        record: &mut ConnectionRecord,
+    ) -> Result<(), Refusal> {
+        let what = format!("{} {}{}", head.method, connection.destination, self.paths[0]);
+        let encodings = head.fields.words("content-encoding");
+        let decoded = decode(&encodings, body, self.most)
+            .map_err(|error| Refusal::unreadable(format!("{what}: {error}")))?;
+        check_leaks(connection, body)?;
+        check_leaks(connection, &decoded)?;
+        self.decide_decoded(connection, head, &decoded, &what, record)
+            .map_err(|refusal| Refusal { form: ReplyForm::Rpc(rpc_ids(&decoded)), ..refusal })
+    }
+
+    fn decide_decoded(
+        &self,
+        connection: &AdmittedConnection,
+        head: &RequestHead,
+        body: &[u8],
+        what: &str,
+        record: &mut ConnectionRecord,
+    ) -> Result<(), Refusal> {
+        let AdmittedConnection { proxy, admitted, .. } = connection;
+        let locate = &proxy.config.locate;
+        let refused = |denial: &Denial| Refusal::policy(denial, locate, what);
+        let content_type = content_type(head)?;
+        let mut audited = None;
+        let mut allowed = None;
+        for path in &self.paths {
+            let method = &head.method;
+            let asked = BodyRequest { method, query: &self.query, content_type, body };
+            let operations =
+                admitted.operations(path.as_str(), &asked).map_err(|denial| refused(&denial))?;
+            note(&operations, record);
+            let action = RequestAction::Http(method);
+            let request = InspectedRequest { action, path, query: &self.query, operations: &operations };
+            let decision = proxy.defences.decide(admitted, &request);
+            if let PolicyDecision::Deny(denial) | PolicyDecision::Audit(denial) = &decision
+                && let Some(operation) = &denial.operation
+            {
+                record.operation(operation);
+            }
+            match decision {
+                PolicyDecision::Allow(cause) => allowed = allowed.or(Some(cause)),
+                PolicyDecision::Audit(denial) => audited = audited.or_else(|| Some(refused(&denial))),
+                PolicyDecision::Deny(denial) => return Err(refused(&denial)),
+            }
+        }
+        match (audited, allowed) {
+            (Some(refusal), _) => record.audited(&refusal),
+            (None, Some(cause)) => record.allowed(locate(&cause)),
+            (None, None) => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn too_large(&self, connection: &AdmittedConnection, head: &RequestHead) -> Refusal {
+        let what = format!("{} {}{}", head.method, connection.destination, self.paths[0]);
+        let form = ReplyForm::Rpc(policy::RpcIds::Unknown);
+        Refusal { form, ..Refusal::body(&what, &too_large(self.most)) }
+    }
+}
+
+/// The record shows the first thing that is asked for.
+fn note(operations: &Operations, record: &mut ConnectionRecord) {
+    if let Some(first) = operations.iter().find(|operation| **operation != Operation::Session) {
+        record.operation(first);
+    }
+}
+
+fn check_leaks(connection: &AdmittedConnection, bytes: &[u8]) -> Result<(), Refusal> {
+    let watcher = watch(connection.proxy.config.leak_watcher.as_ref(), &connection.destination);
+    MessageCheck::new("body", watcher).refusal(bytes).map_or(Ok(()), Err)
+}
+
+/// Of two types a server may believe either.
+fn content_type(head: &RequestHead) -> Result<Option<&str>, Refusal> {
+    let mut values = head.fields.all("content-type");
+    let first = values.next();
+    if values.next().is_some() {
+        return Err(Refusal::unreadable("the request has two content types".to_owned()));
+    }
+    match first.map(std::str::from_utf8) {
+        None => Ok(None),
+        Some(Ok(text)) => Ok(Some(text)),
+        Some(Err(_)) => Err(Refusal::unreadable("the content type is not a text".to_owned())),
+    }
+}

@@ -1,0 +1,52 @@
+//! Whether a rule speaks about what a body asks for.
+
+use crate::message::{Operation, ParamValue, RpcCall};
+use crate::model::{RpcRule, RuleSubject, ValuePattern};
+
+/// Every condition of the rule holds, for all values that it speaks about.
+pub(super) fn allows(rule: &RuleSubject, operation: &Operation) -> bool {
+    match (rule, operation) {
+        (RuleSubject::Rpc(rule), Operation::Rpc(call)) => {
+            names(rule, call) && rule.params.iter().all(|(path, pattern)| all_match(call, path, pattern))
+        }
+        _ => false,
+    }
+}
+
+/// Every condition of the rule holds, for one of the values that it speaks about.
+pub(super) fn denies(rule: &RuleSubject, operation: &Operation) -> bool {
+    match (rule, operation) {
+        (RuleSubject::Rpc(rule), Operation::Rpc(call)) => {
+            names(rule, call) && rule.params.iter().all(|(path, pattern)| one_matches(call, path, pattern))
+        }
+        _ => false,
+    }
+}
+
+fn names(rule: &RpcRule, call: &RpcCall) -> bool {
+    let tool = |pattern: &ValuePattern| call.tool.as_ref().is_some_and(|tool| pattern.matches(tool.as_bytes()));
+    rule.method.matches(call.method.as_bytes()) && rule.tool.as_ref().is_none_or(tool)
+}
+
+fn all_match(call: &RpcCall, path: &str, pattern: &ValuePattern) -> bool {
+    let mut values = call.values(path).peekable();
+    values.peek().is_some() && values.all(|value| matches(pattern, value) && !climbs(pattern, value))
+}
+
+/// A path with `..` in it leads to another place than a pattern shows.
+fn climbs(pattern: &ValuePattern, value: &ParamValue) -> bool {
+    let ParamValue::Scalar(text) = value else { return true };
+    let is_written_out = pattern.0.iter().any(|pattern| pattern.as_exact() == Some(text.as_bytes()));
+    !is_written_out && text.split(['/', '\\']).any(|part| part == "..")
+}
+
+fn one_matches(call: &RpcCall, path: &str, pattern: &ValuePattern) -> bool {
+    call.values(path).any(|value| matches(pattern, value))
+}
+
+fn matches(pattern: &ValuePattern, value: &ParamValue) -> bool {
+    match value {
+        ParamValue::Scalar(text) => pattern.matches(text.as_bytes()),
+        ParamValue::Compound => false,
+    }
+}
