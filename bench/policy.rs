@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use policy::{
-    CallingProgram, CanonicalPath, Compiled, ConnectionRequest, EncodedSlash, Host, InspectedRequest, Operations, Policy,
-    Query, RequestAction, subset,
+    BodyRequest, CallingProgram, CanonicalPath, Compiled, ConnectionRequest, EncodedSlash, Host,
+    InspectedRequest, Operations, Policy, Query, RequestAction, subset,
 };
 use yaml::Sources;
 
@@ -45,6 +45,9 @@ fn main() {
         let hosts: Vec<String> = (0..size).map(|number| format!("*.h{number}.test.example")).collect();
         let host = format!("a.h{}.test.example", size - 1);
         report(&format!("patterns-{size}"), &endpoints(&hosts), &host, "/x", &hosts, &host);
+    }
+    for size in SIZES {
+        bodies(size);
     }
     for size in SIZES {
         let hosts: Vec<String> = (0..size).map(|number| format!("h{number}.test.example")).collect();
@@ -82,8 +85,12 @@ fn report(name: &str, endpoints: &[String], host: &str, path: &str, patterns: &[
     let caller = CallingProgram { binary: Path::new("/usr/bin/curl"), ancestors: &[] };
     let connection = ConnectionRequest { host: &host, port: 443, caller };
     let path = CanonicalPath::new(path, EncodedSlash::Refuse).unwrap();
-    let request =
-        InspectedRequest { action: RequestAction::Http("GET"), path: &path, query: &Query::default(), operations: &Operations::default() };
+    let request = InspectedRequest {
+        action: RequestAction::Http("GET"),
+        path: &path,
+        query: &Query::default(),
+        operations: &Operations::default(),
+    };
     let ours = each(|| {
         compiled
             .admit(black_box(&connection))
@@ -92,6 +99,45 @@ fn report(name: &str, endpoints: &[String], host: &str, path: &str, patterns: &[
     let set = globs(patterns);
     let peer = each(|| set.is_match(black_box(candidate)));
     println!("{name} {ours:.0} {peer:.0} {:.2}", ours / peer);
+}
+
+/// Reading and deciding a body, with as many rules; the peer is `serde_json` alone on the same bytes.
+fn bodies(size: usize) {
+    let tools: Vec<String> = (0..size).map(|number| format!("{{allow: {{tool: tool{number}}}}}")).collect();
+    let fields: Vec<String> = (0..size)
+        .map(|number| format!("{{allow: {{operation_type: query, fields: [field{number}]}}}}"))
+        .collect();
+    let last = size - 1;
+    let call = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"tool{last}","arguments":{{"a":1}}}}}}"#
+    );
+    let query = format!(
+        r#"{{"query":"query Q($a: Int) {{ field{last}(a: $a) {{ id name }} }}","variables":{{"a":1}}}}"#
+    );
+    for (protocol, rules, body) in [("mcp", tools, call), ("graphql", fields, query)] {
+        let endpoint =
+            format!("{{host: api.test, port: 443, protocol: {protocol}, rules: [{}]}}", rules.join(", "));
+        let compiled = Compiled::new(&read(&file(&[endpoint])));
+        let host = Host::parse("api.test").unwrap();
+        let caller = CallingProgram { binary: Path::new("/usr/bin/curl"), ancestors: &[] };
+        let admitted = compiled.admit(&ConnectionRequest { host: &host, port: 443, caller }).unwrap();
+        let path = CanonicalPath::new("/x", EncodedSlash::Refuse).unwrap();
+        let query = Query::default();
+        let asked = BodyRequest {
+            method: "POST",
+            query: &query,
+            content_type: Some("application/json"),
+            body: body.as_bytes(),
+        };
+        let ours = each(|| {
+            let operations = admitted.operations("/x", black_box(&asked)).unwrap();
+            let action = RequestAction::Http("POST");
+            let request = InspectedRequest { action, path: &path, query: &query, operations: &operations };
+            admitted.decide(&request).passes()
+        });
+        let peer = each(|| serde_json::from_slice::<serde_json::Value>(black_box(body.as_bytes())).is_ok());
+        println!("{protocol}-{size} {ours:.0} {peer:.0} {:.2}", ours / peer);
+    }
 }
 
 fn globs(patterns: &[String]) -> GlobSet {

@@ -71,7 +71,7 @@ fn runtime_options() -> Vec<Case> {
                 ("repo/.fullsend/providers/hub.yaml", "name: hub\ntype: hub\ncredentials: {_NOOP: \"\"}\n"),
                 (
                     "repo/.fullsend/profiles/hub.yaml",
-                    "id: hub\nendpoints:\n- {host: hub.test, port: 443, protocol: graphql, access: read-only}\nbinaries: ['**/gh']\n",
+                    "id: hub\nendpoints:\n- {host: hub.test, port: 443, protocol: websocket, rules: [{allow: {operation_type: query}}]}\nbinaries: ['**/gh']\n",
                 ),
             ],
         ),

@@ -90,6 +90,56 @@ fn a_request_is_decided_and_the_line_named() {
 }
 
 #[test]
+fn a_body_is_decided_by_what_it_asks_for() {
+    let world = world();
+    let endpoint = |host: &str, rest: &str| format!("      - {{host: {host}, port: 443, {rest}}}\n");
+    let policy = [
+        "version: 1\nnetwork_policies:\n  api:\n    binaries: [{path: /usr/bin/curl}]\n    endpoints:\n"
+            .to_owned(),
+        endpoint("mcp.test", "protocol: mcp, rules: [{allow: {tool: search}}]"),
+        endpoint("graphql.test", "protocol: graphql, access: read-only"),
+    ];
+    world.write("repo/bodies.yaml", policy.concat());
+    world.write("repo/query.json", r#"{"query": "{ viewer { login } }"}"#);
+    let call = |tool: &str| {
+        format!(r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {{"name": "{tool}"}}}}"#)
+    };
+    for (url, body, code, said) in [
+        ("https://mcp.test/mcp", vec!["--body", &call("search")], 0, "allow: bodies.yaml:6:"),
+        (
+            "https://mcp.test/mcp",
+            vec!["--body", &call("rm")],
+            1,
+            "deny: bodies.yaml:6:9, rule `api`: tools/call rm: no rule allows this request",
+        ),
+        ("https://mcp.test/mcp", vec![], 1, "deny: bodies.yaml:6:9, rule `api`: the content type is missing"),
+        ("https://graphql.test/", vec!["--body-file", "query.json"], 0, "allow: bodies.yaml:7:"),
+        (
+            "https://graphql.test/",
+            vec!["--body", "mutation { drop }", "--content-type", "application/graphql"],
+            1,
+            "deny: bodies.yaml:7:9, rule `api`: mutation { drop }: no rule allows this request",
+        ),
+    ] {
+        let ran =
+            world.run(&[&["policy", "test", "--policy", "bodies.yaml", "POST", url], &body[..]].concat());
+        assert_eq!(ran.code, code, "{url} {body:?}: {}{}", ran.out, ran.err);
+        assert!(ran.out.starts_with(said), "{url} {body:?}: {}", ran.out);
+    }
+    let ran = world.run(&[
+        "policy",
+        "test",
+        "--policy",
+        "bodies.yaml",
+        "POST",
+        "https://mcp.test/",
+        "--body-file",
+        "none",
+    ]);
+    assert!(ran.code == 2 && ran.err.contains("cannot read the body none"), "{}", ran.err);
+}
+
+#[test]
 fn what_cannot_be_asked_says_so() {
     let world = world();
     world.write("repo/broken.yaml", "version: 1\nnetwork_policys: {}\n");

@@ -1,7 +1,7 @@
 //! The events of egress, in the order in which they happen. The program wraps them into its own events; nothing here
 //! prints or stores them.
 
-use policy::{Operation, RpcCall};
+use policy::{GraphqlOperation, Operation, RpcCall};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -48,12 +48,23 @@ pub struct ConnectionEvent {
     pub duration_ms: u64,
 }
 
+/// Of one operation, in an event.
+const MAX_FIELDS: usize = 64;
+
 /// One thing that a body asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "protocol", rename_all = "snake_case")]
 pub enum RequestedOperation {
     /// A call of JSON-RPC or MCP.
-    Rpc { method: String, tool: Option<String> },
+    Rpc {
+        method: String,
+        tool: Option<String>,
+    },
+    Graphql {
+        operation_type: String,
+        name: Option<String>,
+        fields: Vec<String>,
+    },
 }
 
 impl RequestedOperation {
@@ -63,6 +74,11 @@ impl RequestedOperation {
             Operation::Rpc(RpcCall { method, tool, .. }) => {
                 Some(Self::Rpc { method: method.clone(), tool: tool.clone() })
             }
+            Operation::Graphql(GraphqlOperation { operation_type, name, fields }) => Some(Self::Graphql {
+                operation_type: operation_type.clone(),
+                name: name.clone(),
+                fields: fields.iter().take(MAX_FIELDS).cloned().collect(),
+            }),
             Operation::Session => None,
         }
     }
@@ -71,6 +87,11 @@ impl RequestedOperation {
     pub fn operation(&self) -> Operation {
         match self {
             Self::Rpc { method, tool } => Operation::Rpc(RpcCall::new(method, tool.as_deref())),
+            Self::Graphql { operation_type, name, fields } => Operation::Graphql(GraphqlOperation {
+                operation_type: operation_type.clone(),
+                name: name.clone(),
+                fields: fields.clone(),
+            }),
         }
     }
 }

@@ -29,7 +29,8 @@ pub use decide::{
 };
 pub use host::{Host, HostError};
 pub use message::{
-    BodyRequest, MessageError, Operation, Operations, ParamValue, RpcCall, RpcIds, rpc_ids, too_large,
+    BodyRequest, GraphqlOperation, MessageError, Operation, Operations, ParamValue, RpcCall, RpcIds, rpc_ids,
+    too_large,
 };
 pub use model::{HostPattern, NetworkRule, Policy};
 pub use query::{Query, QueryStringError};

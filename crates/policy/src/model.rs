@@ -1,6 +1,7 @@
 //! A policy ready for use: every text parsed, every pattern compiled, every entry with the place it was written at.
 //! `read` makes it from a valid file.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use yaml::{At, Span};
@@ -10,6 +11,7 @@ use crate::file::FreeMap;
 pub use crate::file::{Compatibility, OnError, Protocol, Signing};
 use crate::glob::{Pattern, ProofBudget};
 use crate::host::Host;
+use crate::message::GraphqlOperation;
 
 #[derive(Clone, Debug)]
 pub struct Policy {
@@ -121,8 +123,8 @@ pub struct Signature {
 pub struct ProtocolSettings {
     pub max_body_bytes: u64,
     pub strict_tool_names: bool,
-    /// Operations a GraphQL request may name by digest, as written.
-    pub persisted_queries: Option<Vec<String>>,
+    /// Operations that a GraphQL request may name by an id.
+    pub persisted_queries: Option<BTreeMap<String, GraphqlOperation>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -203,7 +205,7 @@ impl Protocol {
 
     /// Whether the rules speak about what is in the body of a request.
     pub fn reads_bodies(self) -> bool {
-        matches!(self, Self::JsonRpc | Self::Mcp)
+        matches!(self, Self::Graphql | Self::JsonRpc | Self::Mcp)
     }
 }
 
@@ -270,8 +272,8 @@ impl Endpoint {
         match self.protocol {
             Protocol::Tunnel | Protocol::Tcp => true,
             Protocol::Rest | Protocol::Websocket => !graphql() && self.limits.persisted_queries.is_none(),
-            Protocol::JsonRpc | Protocol::Mcp => true,
-            Protocol::Graphql | Protocol::Sql => false,
+            Protocol::Graphql | Protocol::JsonRpc | Protocol::Mcp => true,
+            Protocol::Sql => false,
         }
     }
 
@@ -338,6 +340,21 @@ impl std::fmt::Display for RpcRule {
         }
         for (path, _) in &self.params {
             write!(f, " ({path})")?;
+        }
+        Ok(())
+    }
+}
+
+/// As messages name it.
+impl std::fmt::Display for GraphqlRule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.operation_type)?;
+        if let Some(name) = &self.operation_name {
+            write!(f, " {name}")?;
+        }
+        if !self.fields.is_empty() {
+            let fields: Vec<&str> = self.fields.iter().map(Pattern::as_str).collect();
+            write!(f, " {{ {} }}", fields.join(", "))?;
         }
         Ok(())
     }

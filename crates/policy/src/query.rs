@@ -45,6 +45,14 @@ impl Query {
         Ok(Self(pairs))
     }
 
+    pub fn pairs(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.0.iter().map(|(key, value)| (key.as_slice(), value.as_slice()))
+    }
+
+    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.pairs().map(|(key, _)| key)
+    }
+
     pub fn values<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a [u8]> {
         self.0.iter().filter(move |(name, _)| name == key.as_bytes()).map(|(_, value)| value.as_slice())
     }

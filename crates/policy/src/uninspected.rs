@@ -17,7 +17,9 @@ pub fn uninspected(policy: &Policy) -> Vec<Diagnostic> {
         if endpoint.protocol == Protocol::Sql {
             return Diagnostic::error("not-inspected", endpoint.at, "protocol sql cannot be enforced")
                 .label("SQL statements are not parsed, so that no rule could hold")
-                .help("remove `protocol` and its rules to allow the whole connection, or remove the endpoint");
+                .help(
+                    "remove `protocol` and its rules to allow the whole connection, or remove the endpoint",
+                );
         }
         Diagnostic::error("not-inspected", endpoint.at, format!("{what} is not inspected yet"))
             .label(format!("{} would pass unread", endpoint.selector()))
@@ -62,7 +64,6 @@ network_middlewares: {m: {middleware: openshell/regex, endpoints: {include: ['**
         assert_eq!(
             found,
             [
-                "10 protocol graphql is not inspected yet",
                 "13 protocol sql cannot be enforced",
                 "14 GraphQL over websocket is not inspected yet",
                 "15 middleware `openshell/regex` is not run yet",

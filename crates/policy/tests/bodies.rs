@@ -6,7 +6,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use policy::{AccessBody, AccessRequest, CallingProgram, Compiled, Denial, Policy, PolicyDecision, Reason, RequestAction, decide};
+use policy::{
+    AccessBody, AccessRequest, CallingProgram, Compiled, Denial, Policy, PolicyDecision, Reason,
+    RequestAction, decide,
+};
 use yaml::Sources;
 
 fn data() -> PathBuf {
@@ -107,6 +110,11 @@ fn check(name: &str) {
     }
     let allowed = found.iter().filter(|row| row.contains("\tallow\t")).count();
     assert!(found.len() > 60 && allowed >= 10, "{} rows, {allowed} allowed", found.len());
+}
+
+#[test]
+fn graphql() {
+    check("graphql");
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use policy::{
-    AccessBody, AccessRequest, CallingProgram, Compiled, Policy, PolicyDecision, Reason, RequestAction, decide,
+    AccessBody, AccessRequest, CallingProgram, Compiled, Policy, PolicyDecision, Reason, RequestAction,
+    decide,
 };
 use yaml::{SourceId, Sources, Span};
 

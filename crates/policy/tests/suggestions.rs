@@ -78,7 +78,14 @@ fn decided(policy: &Policy, refused: &RefusedAccess) -> PolicyDecision {
     let caller = CallingProgram { binary: &refused.binary, ancestors: &[] };
     decide(
         &Compiled::new(policy),
-        &AccessRequest { host: &host, port: refused.port, caller, request, body: AccessBody::Empty, addresses },
+        &AccessRequest {
+            host: &host,
+            port: refused.port,
+            caller,
+            request,
+            body: AccessBody::Empty,
+            addresses,
+        },
     )
 }
 

@@ -8,9 +8,10 @@ use super::readings;
 use super::record::ConnectionRecord;
 use super::refusal::{Refusal, ReplyForm};
 use crate::http1::RequestHead;
+use policy::model::Protocol;
 use policy::{
     BodyRequest, CanonicalPath, Denial, InspectedRequest, Operation, Operations, PolicyDecision, Query,
-    RequestAction, rpc_ids, too_large,
+    RequestAction, RpcIds, rpc_ids, too_large,
 };
 
 pub(super) struct BodyRules {
@@ -33,7 +34,8 @@ impl BodyRules {
             return Err(Refusal::path(detail.to_owned()));
         }
         if readings::methods(head, &query)?.len() > 1 {
-            let detail = "the request replaces its method, and the rules of this endpoint speak about its body";
+            let detail =
+                "the request replaces its method, and the rules of this endpoint speak about its body";
             return Err(Refusal::unreadable(detail.to_owned()));
         }
         Ok(Self { paths, query, most })
@@ -54,7 +56,7 @@ impl BodyRules {
         check_leaks(connection, body)?;
         check_leaks(connection, &decoded)?;
         self.decide_decoded(connection, head, &decoded, &what, record)
-            .map_err(|refusal| Refusal { form: ReplyForm::Rpc(rpc_ids(&decoded)), ..refusal })
+            .map_err(|refusal| Refusal { form: self.form(connection, rpc_ids(&decoded)), ..refusal })
     }
 
     fn decide_decoded(
@@ -74,8 +76,7 @@ impl BodyRules {
         for path in &self.paths {
             let method = &head.method;
             let asked = BodyRequest { method, query: &self.query, content_type, body };
-            let operations =
-                admitted.operations(path.as_str(), &asked).map_err(|denial| refused(&denial))?;
+            let operations = admitted.operations(path.as_str(), &asked).map_err(|denial| refused(&denial))?;
             note(&operations, record);
             let action = RequestAction::Http(method);
             let request = InspectedRequest { action, path, query: &self.query, operations: &operations };
@@ -99,9 +100,17 @@ impl BodyRules {
         Ok(())
     }
 
+    fn form(&self, connection: &AdmittedConnection, ids: RpcIds) -> ReplyForm {
+        match connection.admitted.protocol(self.paths[0].as_str()) {
+            Protocol::Graphql => ReplyForm::Graphql,
+            Protocol::JsonRpc | Protocol::Mcp => ReplyForm::Rpc(ids),
+            _ => ReplyForm::Plain,
+        }
+    }
+
     pub(super) fn too_large(&self, connection: &AdmittedConnection, head: &RequestHead) -> Refusal {
         let what = format!("{} {}{}", head.method, connection.destination, self.paths[0]);
-        let form = ReplyForm::Rpc(policy::RpcIds::Unknown);
+        let form = self.form(connection, RpcIds::Unknown);
         Refusal { form, ..Refusal::body(&what, &too_large(self.most)) }
     }
 }

@@ -2,9 +2,7 @@
 //! ends.
 
 use super::refusal::Refusal;
-use crate::event::{
-    ConnectionDecision, ConnectionEvent, EgressEvent, OnEvent, RequestedOperation, Via,
-};
+use crate::event::{ConnectionDecision, ConnectionEvent, EgressEvent, OnEvent, RequestedOperation, Via};
 use crate::identity::IdentifiedCaller;
 use policy::Operation;
 use std::sync::Arc;

@@ -31,6 +31,8 @@ pub(super) enum ReplyForm {
     Plain,
     /// An error of JSON-RPC, for each call that waits for an answer.
     Rpc(RpcIds),
+    /// The `errors` of a GraphQL response.
+    Graphql,
 }
 
 /// In the range that JSON-RPC leaves to servers; MCP's own codes are others.
@@ -42,7 +44,8 @@ impl Refusal {
     }
 
     pub(super) fn policy(denial: &Denial, locate: &LocateRule, what: &str) -> Self {
-        let operation = denial.operation.as_ref().map(|operation| format!("{operation}: ")).unwrap_or_default();
+        let operation =
+            denial.operation.as_ref().map(|operation| format!("{operation}: ")).unwrap_or_default();
         Self {
             rule: denial.cause.as_ref().map(|cause| locate(cause)),
             fix: denial.fix.as_deref().and_then(suggest),
@@ -116,7 +119,7 @@ impl Refusal {
     pub(super) fn sent_status(&self) -> u16 {
         match &self.form {
             ReplyForm::Rpc(RpcIds::One(_) | RpcIds::Batch(_)) => 200,
-            ReplyForm::Plain | ReplyForm::Rpc(RpcIds::Unknown) => self.status,
+            ReplyForm::Plain | ReplyForm::Graphql | ReplyForm::Rpc(RpcIds::Unknown) => self.status,
         }
     }
 
@@ -130,6 +133,9 @@ impl Refusal {
         };
         match &self.form {
             ReplyForm::Plain => explained.to_string(),
+            ReplyForm::Graphql => {
+                json!({ "errors": [{ "message": self.detail, "extensions": explained }] }).to_string()
+            }
             ReplyForm::Rpc(RpcIds::Unknown) => error(None).to_string(),
             ReplyForm::Rpc(RpcIds::One(id)) => error(Some(id)).to_string(),
             ReplyForm::Rpc(RpcIds::Batch(ids)) => {

@@ -2,7 +2,7 @@
 
 use policy::address::{Class, classify};
 use policy::glob::Pattern;
-use policy::{Fix, Host, Operation, RpcCall};
+use policy::{Fix, GraphqlOperation, Host, Operation, RpcCall};
 
 /// `None` where nothing should be suggested: an address that is not public.
 pub fn suggest(fix: &Fix) -> Option<String> {
@@ -37,7 +37,8 @@ pub fn suggest(fix: &Fix) -> Option<String> {
             quoted(path)
         )),
         Fix::AllowOperation { endpoint, operation } => {
-            let keys: String = keys(operation).iter().map(|(key, value)| format!("      {key}: {value}\n")).collect();
+            let keys: String =
+                keys(operation).iter().map(|(key, value)| format!("      {key}: {value}\n")).collect();
             Some(format!("# in the endpoint of rule {}:\nrules:\n  - allow:\n{keys}", quoted(&endpoint.rule)))
         }
     }
@@ -49,6 +50,12 @@ fn keys(operation: &Operation) -> Vec<(&'static str, String)> {
         Operation::Rpc(RpcCall { method, tool, .. }) => {
             let tool = tool.as_ref().map(|tool| ("tool", quoted(&Pattern::escape(tool))));
             std::iter::once(("method", quoted(method))).chain(tool).collect()
+        }
+        Operation::Graphql(GraphqlOperation { operation_type, name, fields }) => {
+            let mut keys = vec![("operation_type", operation_type.clone())];
+            keys.extend(name.as_ref().map(|name| ("operation_name", name.clone())));
+            keys.extend((!fields.is_empty()).then(|| ("fields", format!("[{}]", fields.join(", ")))));
+            keys
         }
         Operation::Session => Vec::new(),
     }

@@ -29,7 +29,10 @@ pub struct AccessRequest<'a> {
 #[derive(Clone, Copy, Debug)]
 pub enum AccessBody<'a> {
     Empty,
-    Bytes { content_type: &'a str, bytes: &'a [u8] },
+    Bytes {
+        content_type: &'a str,
+        bytes: &'a [u8],
+    },
     /// What was read in it.
     Read(&'a Operation),
 }
@@ -61,9 +64,7 @@ fn judge(policy: &Compiled, attempt: &AccessRequest<'_>) -> Result<PolicyDecisio
     let operations = match attempt.body {
         AccessBody::Empty => read(None, &[])?,
         AccessBody::Bytes { content_type, bytes } => read(Some(content_type), bytes)?,
-        AccessBody::Read(operation) => {
-            Operations::only(admitted.protocol(path.as_str()), operation.clone())
-        }
+        AccessBody::Read(operation) => Operations::only(admitted.protocol(path.as_str()), operation.clone()),
     };
     Ok(admitted.decide(&InspectedRequest { action, path: &path, query: &query, operations: &operations }))
 }

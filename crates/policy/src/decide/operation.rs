@@ -1,13 +1,22 @@
 //! Whether a rule speaks about what a body asks for.
 
-use crate::message::{Operation, ParamValue, RpcCall};
-use crate::model::{RpcRule, RuleSubject, ValuePattern};
+use crate::glob::Pattern;
+use crate::message::{GraphqlOperation, Operation, ParamValue, RpcCall};
+use crate::model::{GraphqlRule, RpcRule, RuleSubject, ValuePattern};
 
 /// Every condition of the rule holds, for all values that it speaks about.
 pub(super) fn allows(rule: &RuleSubject, operation: &Operation) -> bool {
     match (rule, operation) {
         (RuleSubject::Rpc(rule), Operation::Rpc(call)) => {
             names(rule, call) && rule.params.iter().all(|(path, pattern)| all_match(call, path, pattern))
+        }
+        (RuleSubject::Graphql(rule), Operation::Graphql(operation)) => {
+            let every = !operation.fields.is_empty()
+                && operation
+                    .fields
+                    .iter()
+                    .all(|field| rule.fields.iter().any(|f| f.matches(field.as_bytes())));
+            selects(rule, operation) && (rule.fields.is_empty() || every)
         }
         _ => false,
     }
@@ -19,12 +28,26 @@ pub(super) fn denies(rule: &RuleSubject, operation: &Operation) -> bool {
         (RuleSubject::Rpc(rule), Operation::Rpc(call)) => {
             names(rule, call) && rule.params.iter().all(|(path, pattern)| one_matches(call, path, pattern))
         }
+        (RuleSubject::Graphql(rule), Operation::Graphql(operation)) => {
+            let one = || {
+                rule.fields.iter().any(|f| operation.fields.iter().any(|field| f.matches(field.as_bytes())))
+            };
+            selects(rule, operation) && (rule.fields.is_empty() || one())
+        }
         _ => false,
     }
 }
 
+fn selects(rule: &GraphqlRule, operation: &GraphqlOperation) -> bool {
+    let name =
+        |pattern: &Pattern| operation.name.as_ref().is_some_and(|name| pattern.matches(name.as_bytes()));
+    (rule.operation_type == "*" || rule.operation_type == operation.operation_type)
+        && rule.operation_name.as_ref().is_none_or(name)
+}
+
 fn names(rule: &RpcRule, call: &RpcCall) -> bool {
-    let tool = |pattern: &ValuePattern| call.tool.as_ref().is_some_and(|tool| pattern.matches(tool.as_bytes()));
+    let tool =
+        |pattern: &ValuePattern| call.tool.as_ref().is_some_and(|tool| pattern.matches(tool.as_bytes()));
     rule.method.matches(call.method.as_bytes()) && rule.tool.as_ref().is_none_or(tool)
 }
 

@@ -23,7 +23,8 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Json, MessageError> {
     if bytes.is_empty() {
         return Err(MessageError::new("the body is empty"));
     }
-    serde_json::from_slice(bytes).map_err(|error| MessageError::new(format!("the body is not plain JSON: {error}")))
+    serde_json::from_slice(bytes)
+        .map_err(|error| MessageError::new(format!("the body is not plain JSON: {error}")))
 }
 
 /// A key as a server compares it that does not regard case, by the simple case folding of Unicode.
@@ -139,11 +140,16 @@ mod tests {
             assert!(parse(text.as_bytes()).is_err(), "{text}");
         }
         assert!(parse(b"[\"\xff\"]").is_err());
-        assert!(parse("{}".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>().as_slice()).is_err());
-        assert_eq!(parse(b" {\"a\":[1,-2,true,null]} ").unwrap().get("a").map(|list| match list {
-            Json::List(items) => items.len(),
-            _ => 0,
-        }), Some(4));
+        assert!(
+            parse("{}".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>().as_slice()).is_err()
+        );
+        assert_eq!(
+            parse(b" {\"a\":[1,-2,true,null]} ").unwrap().get("a").map(|list| match list {
+                Json::List(items) => items.len(),
+                _ => 0,
+            }),
+            Some(4)
+        );
         assert_eq!(fold("MethodſK"), "methodsk");
     }
 }

@@ -3,6 +3,7 @@
 //! Bodies come whole, bounded and decompressed.
 
 mod content_type;
+mod graphql;
 mod json;
 mod operation;
 mod rpc;
@@ -13,7 +14,7 @@ use crate::file::Protocol;
 use crate::model::ProtocolSettings;
 use crate::query::Query;
 pub use json::fold;
-pub use operation::{Operation, ParamValue, RpcCall};
+pub use operation::{GraphqlOperation, Operation, ParamValue, RpcCall};
 pub use rpc::{RpcIds, rpc_ids};
 
 /// A request as the readers of bodies see it.
@@ -73,6 +74,7 @@ impl Operations {
         }
         let list = match protocol {
             Protocol::JsonRpc | Protocol::Mcp => rpc::read(protocol, settings, request)?,
+            Protocol::Graphql => graphql::read(settings, request)?,
             _ => return Ok(Self::default()),
         };
         Ok(Self { protocol: Some(protocol), list })
@@ -95,5 +97,7 @@ impl Operations {
 
 /// For a body that is longer than the endpoint reads.
 pub fn too_large(most: u64) -> MessageError {
-    MessageError(format!("the body is longer than {most} bytes, the limit of this endpoint (`max_body_bytes`)"))
+    MessageError(format!(
+        "the body is longer than {most} bytes, the limit of this endpoint (`max_body_bytes`)"
+    ))
 }

@@ -2,12 +2,14 @@
 
 use std::fmt;
 
-use super::json::Json;
-use super::json::fold;
+use super::json::{Json, fold};
+
+const MAX_SHOWN_FIELDS: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     Rpc(RpcCall),
+    Graphql(GraphqlOperation),
     /// Asks for nothing by itself: it opens or ends the stream of an MCP session, or answers a question of the server.
     Session,
 }
@@ -20,6 +22,16 @@ pub struct RpcCall {
     pub tool: Option<String>,
     /// Every parameter by its path, such as `arguments.repository.name`, in folded case. The items of a list share a path.
     pub params: Vec<(String, ParamValue)>,
+}
+
+/// An operation of a GraphQL document, or of a stored one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GraphqlOperation {
+    /// `query`, `mutation` or `subscription`.
+    pub operation_type: String,
+    pub name: Option<String>,
+    /// The fields at the root, by their own names.
+    pub fields: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +97,12 @@ impl fmt::Display for Operation {
         match self {
             Self::Rpc(RpcCall { method, tool: Some(tool), .. }) => write!(f, "{method} {tool}"),
             Self::Rpc(RpcCall { method, tool: None, .. }) => f.write_str(method),
+            Self::Graphql(GraphqlOperation { operation_type, name, fields }) => {
+                let name = name.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
+                let shown: Vec<&str> = fields.iter().take(MAX_SHOWN_FIELDS).map(String::as_str).collect();
+                let more = if fields.len() > MAX_SHOWN_FIELDS { ", …" } else { "" };
+                write!(f, "{operation_type}{name} {{ {}{more} }}", shown.join(", "))
+            }
             Self::Session => f.write_str("session"),
         }
     }

@@ -57,8 +57,11 @@ fn operation(message: &Json, is_mcp: bool, strict: bool) -> Result<Operation, Me
         Some(_) => return Err(MessageError::new("`id` is neither a text nor a number")),
     }
     let is_answer = message.get("method").is_none() && is_mcp;
-    let known: &[&str] =
-        if is_answer { &["jsonrpc", "id", "result", "error"] } else { &["jsonrpc", "id", "method", "params"] };
+    let known: &[&str] = if is_answer {
+        &["jsonrpc", "id", "result", "error"]
+    } else {
+        &["jsonrpc", "id", "method", "params"]
+    };
     if entries.iter().any(|(key, _)| !known.contains(&key.as_str())) {
         return Err(MessageError::new(format!("the message has keys other than {}", known.join(", "))));
     }
@@ -91,7 +94,9 @@ fn call(message: &Json, is_mcp: bool, strict: bool) -> Result<RpcCall, MessageEr
 fn tool(params: &Json, strict: bool) -> Result<&str, MessageError> {
     let name = params.get("name").and_then(Json::as_text);
     let name = name.filter(|name| is_name(name)).ok_or_else(|| {
-        MessageError::new(format!("`params.name` is not a text of 1 to {MAX_NAME_BYTES} printable characters"))
+        MessageError::new(format!(
+            "`params.name` is not a text of 1 to {MAX_NAME_BYTES} printable characters"
+        ))
     })?;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     if strict && !(name.len() <= MAX_TOOL_BYTES && name.bytes().all(plain)) {

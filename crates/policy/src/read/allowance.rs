@@ -163,7 +163,8 @@ impl Reader {
 }
 
 fn says_nothing(file: &RuleFile) -> bool {
-    let RuleFile { method, path, query, operation_type, operation_name, fields, tool, params, command } = file;
+    let RuleFile { method, path, query, operation_type, operation_name, fields, tool, params, command } =
+        file;
     let texts = [method, path, operation_type, operation_name, command];
     texts.iter().all(|text| text.as_ref().is_none_or(|at| at.is_empty()))
         && query.is_empty()

@@ -1,5 +1,7 @@
 //! One endpoint: where it is, how its traffic is read, and that its keys fit together.
 
+use std::collections::BTreeMap;
+
 use yaml::{At, Diagnostic, Span};
 
 use super::Reader;
@@ -7,6 +9,7 @@ use crate::file::{
     EndpointFile, Enforcement, PersistedQueries, PersistedQueryFile, PolicyPort, Protocol, Tls,
 };
 use crate::glob::Pattern;
+use crate::message::GraphqlOperation;
 use crate::model::{Endpoint, HostPattern, ProtocolSettings};
 
 pub(crate) const DEFAULT_BODY_BYTES: u64 = 65_536;
@@ -200,8 +203,29 @@ impl Reader {
                 .filter(|bytes| *bytes != 0)
                 .map_or(DEFAULT_BODY_BYTES, |bytes| bytes.min(MAX_BODY_BYTES)),
             strict_tool_names: mcp.and_then(|at| at.strict_tool_names.as_ref()).is_none_or(|at| at.value),
-            persisted_queries: registered.then(|| persisted_queries(file)),
+            persisted_queries: registered.then(|| self.persisted_queries(path, file)),
         }
+    }
+
+    /// What is registered without its type could be anything.
+    fn persisted_queries(&mut self, path: &str, file: &EndpointFile) -> BTreeMap<String, GraphqlOperation> {
+        let mut registered = BTreeMap::new();
+        for (id, query) in file.graphql_persisted_queries.iter().flat_map(|map| map.iter()) {
+            let PersistedQueryFile { operation_type, operation_name, fields } = query;
+            let kind = operation_type.as_ref().map_or("", |kind| kind.as_str());
+            if !["query", "mutation", "subscription"].contains(&kind) {
+                let path = format!("{path}.graphql_persisted_queries.{}.operation_type", id.value);
+                let at = operation_type.as_ref().map_or(id.at, |kind| kind.at);
+                self.error("value", at, format!("`{path}` must be query, mutation or subscription"));
+            }
+            let operation = GraphqlOperation {
+                operation_type: kind.to_owned(),
+                name: operation_name.as_ref().map(|name| name.value.clone()).filter(|name| !name.is_empty()),
+                fields: fields.iter().map(|field| field.value.clone()).collect(),
+            };
+            registered.insert(id.value.clone(), operation);
+        }
+        registered
     }
 
     fn belongs<T>(&mut self, path: &str, key: &str, value: Option<&At<T>>, fits: bool, protocol: Protocol) {
@@ -244,22 +268,4 @@ impl Reader {
 
 pub(super) fn is_on(flag: Option<&At<bool>>) -> bool {
     flag.is_some_and(|at| at.value)
-}
-
-/// As one line each, so that two registries can be compared.
-fn persisted_queries(file: &EndpointFile) -> Vec<String> {
-    let mut lines: Vec<String> = file
-        .graphql_persisted_queries
-        .iter()
-        .flat_map(|map| map.iter())
-        .map(|(digest, query)| {
-            let PersistedQueryFile { operation_type, operation_name, fields } = query;
-            let text =
-                |value: &Option<At<String>>| value.as_ref().map_or(String::new(), |at| at.value.clone());
-            let fields: Vec<&str> = fields.iter().map(|field| field.as_str()).collect();
-            format!("{} {} {} {}", digest.value, text(operation_type), text(operation_name), fields.join(","))
-        })
-        .collect();
-    lines.sort();
-    lines
 }

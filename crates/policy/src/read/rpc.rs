@@ -137,7 +137,8 @@ impl Reader {
         let allow = file.rules.iter().flat_map(|rules| rules.iter()).filter_map(|rule| rule.allow.as_ref());
         let deny = file.deny_rules.iter().flat_map(|rules| rules.iter());
         for tool in allow.chain(deny).filter_map(|rule| rule.tool.as_ref()) {
-            if let Some(text) = tool.texts().iter().find(|text| text.contains(['*', '?', '[', ']', '{', '}'])) {
+            if let Some(text) = tool.texts().iter().find(|text| text.contains(['*', '?', '[', ']', '{', '}']))
+            {
                 let message = format!("`{path}` has a pattern for tools, which needs strict names");
                 let problem = Diagnostic::error("contradiction", text.at, message);
                 self.report(problem.help("write the whole name, or remove `strict_tool_names: false`"));

@@ -7,9 +7,7 @@ use super::Reader;
 use crate::canonical::{CanonicalPath, EncodedSlash};
 use crate::file::{Matcher, Protocol, RuleFile};
 use crate::glob::{Pattern, Separator};
-use crate::model::{
-    GraphqlRule, HttpRule, Method, RequestRule, RuleSpan, RuleSubject, ValuePattern,
-};
+use crate::model::{GraphqlRule, HttpRule, Method, RequestRule, RuleSpan, RuleSubject, ValuePattern};
 
 /// The method that means a text frame from the client.
 pub(crate) const WEBSOCKET_TEXT: &str = "WEBSOCKET_TEXT";

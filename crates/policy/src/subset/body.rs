@@ -4,8 +4,8 @@
 use super::atom::{Atom, Reader};
 use super::precedence::scopes_overlap;
 use super::widening::Widening;
-use crate::glob::ProofBudget;
-use crate::model::{Endpoint, ProtocolSettings, RpcRule, RuleSubject, ValuePattern};
+use crate::glob::{Pattern, ProofBudget};
+use crate::model::{Endpoint, GraphqlRule, ProtocolSettings, RpcRule, RuleSubject, ValuePattern};
 
 pub(super) fn check(
     atom: &Atom<'_>,
@@ -23,17 +23,20 @@ pub(super) fn check(
         return beyond(format!("{selector} only audits, where the organisation's policy enforces its rules"));
     }
     for rule in &inner.allow {
-        let covers = |outer: &&Endpoint| outer.allow.iter().any(|limit| within(&rule.on, &limit.on, atom.budget));
+        let covers =
+            |outer: &&Endpoint| outer.allow.iter().any(|limit| within(&rule.on, &limit.on, atom.budget));
         if !candidates.iter().any(covers) {
-            let message =
-                format!("no {protocol} rule of the organisation's policy allows all of this rule on {selector}");
+            let message = format!(
+                "no {protocol} rule of the organisation's policy allows all of this rule on {selector}"
+            );
             return Err(Widening::beyond(rule.at.0, candidates[0].at, message));
         }
     }
     let others = readers.iter().filter(|reader| scopes_overlap(reader.endpoint, inner, atom.budget));
     for deny in others.flat_map(|reader| &reader.endpoint.deny) {
         if !inner.deny.contains(deny) {
-            let message = format!("the organisation's policy has a deny rule on {selector}, this policy does not");
+            let message =
+                format!("the organisation's policy has a deny rule on {selector}, this policy does not");
             return Err(Widening::beyond(inner.at, deny.at.0, message));
         }
     }
@@ -50,8 +53,18 @@ fn limits_within(inner: &ProtocolSettings, outer: &ProtocolSettings) -> bool {
 fn within(inner: &RuleSubject, outer: &RuleSubject, budget: &ProofBudget) -> bool {
     match (inner, outer) {
         (RuleSubject::Rpc(inner), RuleSubject::Rpc(outer)) => rpc_within(inner, outer, budget),
+        (RuleSubject::Graphql(inner), RuleSubject::Graphql(outer)) => graphql_within(inner, outer, budget),
         _ => false,
     }
+}
+
+fn graphql_within(inner: &GraphqlRule, outer: &GraphqlRule, budget: &ProofBudget) -> bool {
+    let named =
+        |outer: &Pattern| inner.operation_name.as_ref().is_some_and(|name| name.within(outer, budget));
+    let listed = |field: &Pattern| outer.fields.iter().any(|limit| field.within(limit, budget));
+    (outer.operation_type == "*" || inner.operation_type == outer.operation_type)
+        && outer.operation_name.as_ref().is_none_or(named)
+        && (outer.fields.is_empty() || (!inner.fields.is_empty() && inner.fields.iter().all(listed)))
 }
 
 /// Every condition of the outer rule must be there below, at least as narrow.

@@ -93,13 +93,11 @@ fn addition<'a>(
         forbidden(like, method, path)?;
     }
     let asked = match (like, &attempt.request, path) {
-        (Some(like), Some((method, _)), Some(path)) if like.protocol.reads_requests() => {
-            Some(Asked {
-                method: method.to_ascii_uppercase(),
-                path: path.as_str().to_owned(),
-                operation: attempt.operation.clone().filter(|_| like.protocol.reads_bodies()),
-            })
-        }
+        (Some(like), Some((method, _)), Some(path)) if like.protocol.reads_requests() => Some(Asked {
+            method: method.to_ascii_uppercase(),
+            path: path.as_str().to_owned(),
+            operation: attempt.operation.clone().filter(|_| like.protocol.reads_bodies()),
+        }),
         _ => None,
     };
     Ok(Addition {

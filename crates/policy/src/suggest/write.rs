@@ -1,13 +1,16 @@
 //! Additions as YAML: one rule for each program, so that no program gets what another asked for.
 
+use std::collections::BTreeMap;
+
 use yaml::{MapEntry, Node, Span, Value};
 
+use crate::file::Protocol;
 use crate::glob::Pattern;
 use crate::host::Host;
-use crate::file::Protocol;
-use crate::message::{Operation, RpcCall};
+use crate::message::{GraphqlOperation, Operation, RpcCall};
 use crate::model::{
-    CredentialUse, Endpoint, HttpRule, Policy, ProtocolSettings, RequestRule, RpcRule, RuleSubject, ValuePattern,
+    CredentialUse, Endpoint, GraphqlRule, HttpRule, Policy, ProtocolSettings, RequestRule, RpcRule,
+    RuleSubject, ValuePattern,
 };
 use crate::read::DEFAULT_BODY_BYTES;
 
@@ -86,6 +89,13 @@ fn key(policy: &Policy, rules: &[(String, Node)], binary: &str) -> String {
         return base;
     }
     (2..).map(|number| format!("{base}-{number}")).find(|name| !taken(name)).unwrap_or(base)
+}
+
+/// Only a preset allows every type of operation.
+fn is_full_graphql(endpoint: &Endpoint) -> bool {
+    let every =
+        |rule: &RequestRule| matches!(&rule.on, RuleSubject::Graphql(rule) if rule.operation_type == "*");
+    endpoint.protocol == Protocol::Graphql && endpoint.allow.iter().any(every)
 }
 
 /// A path with a `*` in it would be read as a pattern.
@@ -169,7 +179,9 @@ impl Writer {
                 ("path", self.text(&Pattern::escape(&asked.path))),
             ]),
         });
-        if addition.asked.is_empty() {
+        if addition.asked.is_empty() && is_full_graphql(like) {
+            keys.push(("access", self.text("full")));
+        } else if addition.asked.is_empty() {
             keys.push((
                 "rules",
                 self.list(like.allow.iter().filter_map(|rule| self.rule(rule)).map(allow).collect()),
@@ -202,7 +214,13 @@ impl Writer {
                 self.values("params", params, &mut keys);
                 Some(self.map(keys))
             }
-            RuleSubject::Graphql(_) | RuleSubject::Sql { .. } => None,
+            RuleSubject::Graphql(GraphqlRule { operation_type, operation_name, fields }) => {
+                // Only a preset says every type.
+                let kind = Some(operation_type.as_str()).filter(|kind| *kind != "*")?;
+                let name = operation_name.as_ref().map(Pattern::as_str);
+                Some(self.graphql(kind, name, fields.iter().map(Pattern::as_str)))
+            }
+            RuleSubject::Sql { .. } => None,
         }
     }
 
@@ -217,6 +235,27 @@ impl Writer {
         }
     }
 
+    fn graphql<'t>(&self, kind: &str, name: Option<&str>, fields: impl Iterator<Item = &'t str>) -> Node {
+        let fields: Vec<Node> = fields.map(|field| self.text(field)).collect();
+        let mut keys = vec![("operation_type", self.text(kind))];
+        if let Some(name) = name {
+            keys.push(("operation_name", self.text(name)));
+        }
+        if !fields.is_empty() {
+            keys.push(("fields", self.list(fields)));
+        }
+        self.map(keys)
+    }
+
+    fn registered(&self, registered: &BTreeMap<String, GraphqlOperation>) -> Node {
+        let entries = registered.iter().map(|(id, operation)| {
+            let GraphqlOperation { operation_type, name, fields } = operation;
+            let fields = fields.iter().map(String::as_str);
+            (id.as_str(), self.graphql(operation_type, name.as_deref(), fields))
+        });
+        self.map(entries.collect())
+    }
+
     /// The rule that allows one operation.
     fn operation(&self, operation: &Operation) -> Node {
         match operation {
@@ -227,12 +266,22 @@ impl Writer {
                 }
                 self.map(keys)
             }
+            Operation::Graphql(GraphqlOperation { operation_type, name, fields }) => {
+                self.graphql(operation_type, name.as_deref(), fields.iter().map(String::as_str))
+            }
             Operation::Session => self.map(Vec::new()),
         }
     }
 
     fn limits(&self, protocol: Protocol, limits: &ProtocolSettings, keys: &mut Vec<(&str, Node)>) {
-        let ProtocolSettings { max_body_bytes, strict_tool_names, persisted_queries: _ } = limits;
+        let ProtocolSettings { max_body_bytes, strict_tool_names, persisted_queries } = limits;
+        if let (Protocol::Graphql, Some(registered)) = (protocol, persisted_queries) {
+            keys.push(("persisted_queries", self.text("allow_registered")));
+            keys.push(("graphql_persisted_queries", self.registered(registered)));
+        }
+        if protocol == Protocol::Graphql && *max_body_bytes != DEFAULT_BODY_BYTES {
+            keys.push(("graphql_max_body_bytes", self.number(*max_body_bytes)));
+        }
         let mut settings = Vec::new();
         if *max_body_bytes != DEFAULT_BODY_BYTES {
             settings.push(("max_body_bytes", self.number(*max_body_bytes)));

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use policy::baseline::{PathAccess, baseline};
 use policy::{
-    CallingProgram, CanonicalPath, Compiled, ConnectionRequest, EncodedSlash, Host, InspectedRequest, Operations, Policy,
-    PolicyDecision, Query, RequestAction,
+    CallingProgram, CanonicalPath, Compiled, ConnectionRequest, EncodedSlash, Host, InspectedRequest,
+    Operations, Policy, PolicyDecision, Query, RequestAction,
 };
 
 const HOSTS: [&str; 7] = ["a.t.test", "b.t.test", "a-x.t.test", "a.b.t.test", "t.test", "10.0.0.1", "u.test"];
@@ -82,7 +82,12 @@ pub fn each_request<T>(mut visit: impl FnMut(&InspectedRequest<'_>) -> Option<T>
     for path in PATHS.map(|path| CanonicalPath::new(path, EncodedSlash::Keep).unwrap()) {
         for query in QUERIES.map(|query| Query::parse(query).unwrap()) {
             for action in ACTIONS {
-                if let Some(found) = visit(&InspectedRequest { action, path: &path, query: &query, operations: &Operations::default() }) {
+                if let Some(found) = visit(&InspectedRequest {
+                    action,
+                    path: &path,
+                    query: &query,
+                    operations: &Operations::default(),
+                }) {
                     return Some(found);
                 }
             }

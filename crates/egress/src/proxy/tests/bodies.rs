@@ -22,7 +22,9 @@ async fn lab(rules: &str) -> (Lab, Server) {
 
 fn request(port: u16, head: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
-    let head = format!("{head} HTTP/1.1\r\nHost: api.test:{port}\r\nConnection: close\r\nContent-Length: {length}\r\n");
+    let head = format!(
+        "{head} HTTP/1.1\r\nHost: api.test:{port}\r\nConnection: close\r\nContent-Length: {length}\r\n"
+    );
     [head.as_bytes(), b"Content-Type: application/json\r\n\r\n", body].concat()
 }
 
@@ -68,7 +70,9 @@ async fn what_cannot_be_read_is_refused() {
     let port = server.port;
     let search = call("search");
     let huge = call(&"x".repeat(80_000));
-    let head = |extra: &str| format!("POST /mcp HTTP/1.1\r\nHost: api.test:{port}\r\nConnection: close\r\n{extra}\r\n");
+    let head = |extra: &str| {
+        format!("POST /mcp HTTP/1.1\r\nHost: api.test:{port}\r\nConnection: close\r\n{extra}\r\n")
+    };
     let typed = "Content-Type: application/json\r\n";
     let length = format!("Content-Length: {}\r\n", search.len());
     let cases = [
@@ -135,6 +139,28 @@ async fn a_batch_is_answered_call_by_call_and_sessions_pass() {
 }
 
 #[tokio::test]
+async fn graphql_is_refused_with_errors() {
+    let (lab, server) = lab("        protocol: graphql\n        access: read-only\n").await;
+    let answer = ask(&lab, &server, "POST /graphql", br#"{"query":"{ viewer { login } }"}"#).await;
+    assert!(answer.starts_with("HTTP/1.1 200 ") && !answer.contains("Refusal"), "{answer}");
+    let body = br#"{"query":"mutation Drop { deleteIssue { id } }"}"#;
+    let answer = ask(&lab, &server, "POST /graphql", body).await;
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    let refusal: Value = serde_json::from_str(answer.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    let error = &refusal["errors"][0];
+    let message = error["message"].as_str().unwrap();
+    assert!(
+        message.ends_with("/graphql: mutation Drop { deleteIssue }: no rule allows this request"),
+        "{message}"
+    );
+    let fix = error["extensions"]["would_allow"].as_str().unwrap();
+    let rule = "operation_type: mutation\n      operation_name: Drop\n      fields: [deleteIssue]\n";
+    assert!(fix.ends_with(rule), "{fix}");
+    assert_eq!(lab.decisions(2).await, [Allowed, Denied]);
+    assert_eq!(server.bodies.lock().unwrap().len(), 1, "the second one never arrived");
+}
+
+#[tokio::test]
 async fn an_endpoint_that_audits_records_and_passes() {
     let (lab, server) = lab(&format!("{TOOLS}        enforcement: audit\n")).await;
     let answer = ask(&lab, &server, "POST /mcp", call("drop_table").as_bytes()).await;
@@ -151,7 +177,8 @@ async fn plain_http_and_http2_are_decided_alike() {
     config.policy = rule(plain.port, TOOLS);
     let lab = start_lab(config).await;
     for (tool, passes) in [("search", true), ("drop_table", false)] {
-        let text = request(plain.port, &format!("POST http://api.test:{}/mcp", plain.port), call(tool).as_bytes());
+        let text =
+            request(plain.port, &format!("POST http://api.test:{}/mcp", plain.port), call(tool).as_bytes());
         let answer = lab.raw(std::str::from_utf8(&text).unwrap()).await;
         assert_eq!(!answer.contains("X-Fullsend-Refusal"), passes, "{answer}");
     }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use egress::event::{ConnectionDecision, ConnectionEvent, EgressEvent, RefusalCode, RequestedOperation};
 use policy::{
-    AccessBody, AccessRequest, CallingProgram, Compiled, Host, NetworkRule, Policy, RefusedAccess, RequestAction,
+    AccessBody, AccessRequest, CallingProgram, Compiled, Host, NetworkRule, Policy, RefusedAccess,
+    RequestAction,
 };
 use yaml::Diagnostic;
 

@@ -85,7 +85,7 @@ fn shown(endpoint: &Endpoint, sources: &Sources) -> String {
             .iter()
             .map(|rule| match &rule.on {
                 RuleSubject::Http(http) => format!("{} {}", http.method, http.path),
-                RuleSubject::Graphql(graphql) => graphql.operation_type.clone(),
+                RuleSubject::Graphql(graphql) => graphql.to_string(),
                 RuleSubject::Rpc(rpc) => rpc.to_string(),
                 RuleSubject::Sql { command } => command.clone(),
             })

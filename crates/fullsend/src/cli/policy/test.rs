@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use policy::glob::{Pattern, Separator};
 use policy::{
-    AccessBody, AccessRequest, CallingProgram, Cause, Compiled, Denial, Host, Policy, PolicyDecision, RequestAction,
+    AccessBody, AccessRequest, CallingProgram, Cause, Compiled, Denial, Host, Policy, PolicyDecision,
+    RequestAction,
 };
 use serde_json::json;
 use yaml::Sources;
@@ -138,7 +139,8 @@ impl Said<'_> {
     }
 
     fn denial(&self, denial: &Denial) -> String {
-        let operation = denial.operation.as_ref().map(|operation| format!("{operation}: ")).unwrap_or_default();
+        let operation =
+            denial.operation.as_ref().map(|operation| format!("{operation}: ")).unwrap_or_default();
         format!("{}: {operation}{}", self.place(denial.cause.as_ref()), denial.reason)
     }
 
