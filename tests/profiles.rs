@@ -40,8 +40,7 @@ fn a_profile_is_a_rule_of_the_policy_that_is_shown() {
     {
         assert!(shown.out.contains(expected), "{expected} is missing: {}", shown.all());
     }
-    assert!(shown.out.contains("graphql /graphql"), "{}", shown.all());
-    assert!(shown.out.contains("refused: not inspected yet"), "{}", shown.all());
+    assert!(shown.out.contains("graphql /graphql, allow query"), "{}", shown.all());
     let closed = world("openshell: {profile_network: closed}\n").run(&["policy", "show", "triage"]);
     assert_eq!(closed.out, "network_policies: {}  # the model gateway only\n", "{}", closed.all());
 }
@@ -93,7 +92,9 @@ fn a_run_reaches_what_its_profiles_open_and_nothing_else() {
         cp /usr/bin/curl /tmp/other
         echo "get $(ask curl https://api.lab.test/a)"
         echo "post $(ask curl -d x https://api.lab.test/a)"
-        echo "graphql $(ask curl https://api.lab.test/graphql)"
+        graphql() { ask curl -H 'content-type: application/json' -d "{\"query\": \"$1\"}" https://api.lab.test/graphql; }
+        echo "query $(graphql '{ viewer }')"
+        echo "mutation $(graphql 'mutation { drop }')"
         echo "program $(ask /tmp/other https://api.lab.test/a)"
         echo "host $(ask curl https://other.lab.test/a)""#;
     let run = |more: &str| {
@@ -112,7 +113,9 @@ fn a_run_reaches_what_its_profiles_open_and_nothing_else() {
     };
     let Some(open) = run("") else { return };
     assert!(open.contains("get reached GET\n"), "{open}");
-    assert_eq!(open.matches("reached").count(), 1, "only what the profile opens: {open}");
+    assert!(open.contains("query reached POST\n"), "{open}");
+    assert!(open.contains("mutation { drop }: no rule allows this request"), "{open}");
+    assert_eq!(open.matches("reached").count(), 2, "only what the profile opens: {open}");
     let Some(closed) = run("openshell: {profile_network: closed}\n") else { return };
     assert_eq!(closed.matches("reached").count(), 0, "{closed}");
 }

@@ -97,7 +97,8 @@ async fn decided_body(
         error => Refusal::unreadable(error.to_string()),
     })?;
     rules.decide(connection, head, &body, record)?;
-    let SubstitutedHead { head: mut out, target, body_format: _ } = substitute_head(connection, head, decided).await?;
+    let SubstitutedHead { head: mut out, target, body_format: _ } =
+        substitute_head(connection, head, decided).await?;
     if out.framing == Framing::Chunked {
         out.framing = Framing::Length(body.len() as u64);
     }
