@@ -1,7 +1,6 @@
 //! A policy ready for use: every text parsed, every pattern compiled, every entry with the place it was written at.
 //! `read` makes it from a valid file.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use yaml::{At, Span};
@@ -11,7 +10,7 @@ use crate::file::FreeMap;
 pub use crate::file::{Compatibility, OnError, Protocol, Signing};
 use crate::glob::{Pattern, ProofBudget};
 use crate::host::Host;
-use crate::message::GraphqlOperation;
+pub use crate::message::ProtocolSettings;
 
 #[derive(Clone, Debug)]
 pub struct Policy {
@@ -116,15 +115,6 @@ pub struct Signature {
     pub scheme: Signing,
     pub service: String,
     pub region: Option<String>,
-}
-
-/// Settings of protocols that read bodies.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProtocolSettings {
-    pub max_body_bytes: u64,
-    pub strict_tool_names: bool,
-    /// Operations that a GraphQL request may name by an id.
-    pub persisted_queries: Option<BTreeMap<String, GraphqlOperation>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -8,14 +8,23 @@ mod json;
 mod operation;
 mod rpc;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::file::Protocol;
-use crate::model::ProtocolSettings;
 use crate::query::Query;
 pub use json::fold;
 pub use operation::{GraphqlOperation, Operation, ParamValue, RpcCall};
 pub use rpc::{RpcIds, rpc_ids};
+
+/// Settings of protocols that read bodies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProtocolSettings {
+    pub max_body_bytes: u64,
+    pub strict_tool_names: bool,
+    /// Operations that a GraphQL request may name by an id.
+    pub persisted_queries: Option<BTreeMap<String, GraphqlOperation>>,
+}
 
 /// A request as the readers of bodies see it.
 #[derive(Clone, Copy, Debug)]

@@ -4,9 +4,8 @@
 use super::content_type;
 use super::json::{self, Json};
 use super::operation::{Operation, RpcCall};
-use super::{BodyRequest, MessageError};
+use super::{BodyRequest, MessageError, ProtocolSettings};
 use crate::file::Protocol;
-use crate::model::ProtocolSettings;
 
 const MAX_BATCH: usize = 100;
 /// Methods and tools are shown in messages and in the record.

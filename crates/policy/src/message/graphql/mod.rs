@@ -7,8 +7,7 @@ mod lexer;
 use super::content_type;
 use super::json::{self, Json, fold};
 use super::operation::Operation;
-use super::{BodyRequest, MessageError};
-use crate::model::ProtocolSettings;
+use super::{BodyRequest, MessageError, ProtocolSettings};
 
 const MAX_BATCH: usize = 100;
 /// The keys under which services take the id of a stored document.
