@@ -77,6 +77,7 @@ mod random_harness;
 mod readable;
 mod recorded;
 mod registry;
+mod remote;
 mod reports;
 mod repository_view;
 mod rules;

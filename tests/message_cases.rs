@@ -199,7 +199,7 @@ fn resolve() -> Vec<Case> {
         Case::new("no-harness", "far", &[]).running(&["check", "code"]),
         Case::new("no-harness", "not a name", &[]).running(&["check", "../triage"]),
         Case::new(
-            "not-fetched",
+            "not-allowed",
             "base",
             &[(HARNESS, &format!("base: https://example.com/h.yaml#sha256={}\n", "a".repeat(64)))],
         ),
@@ -274,10 +274,23 @@ fn references() -> Vec<Case> {
         says("missing-file", "image without a registry", "image: debian:12"),
         says("not-allowed", "", &format!("policy: {}", url("p.yaml"))),
         says(
-            "not-fetched",
-            "policy",
+            "remote-not-cached",
+            "",
             &format!("policy: {}\nallowed_remote_resources: ['https://example.com/']", url("p.yaml")),
+        )
+        .running(&["check", "triage", "--offline"]),
+        says(
+            "remote-refused",
+            "",
+            &format!(
+                "policy: https://127.0.0.1/p.yaml#sha256={}\nallowed_remote_resources: ['https://127.0.0.1/']",
+                "a".repeat(64)
+            ),
         ),
+        says("skill-dependency", "", "skills: [skills/a]").and((
+            "repo/.fullsend/skills/a/SKILL.md",
+            "---\nname: a\ndescription: d\ndependencies: ['https://example.com/SKILL.md']\n---\nText.\n",
+        )),
     ]
 }
 

@@ -10,6 +10,12 @@ use crate::support::root;
 /// Codes that no command shows, and why.
 const UNSEEN: &[(&str, &str)] = &[
     ("too-large", "a layer reads no file that is larger than the parser takes"),
+    ("not-inherited", "needs a server; `tests/remote` has it"),
+    ("remote-cache", "needs a cache that cannot be used"),
+    ("remote-digest", "needs a server; `tests/remote` has it"),
+    ("remote-files", "needs a server; `tests/remote` has it"),
+    ("remote-lock", "needs a server; `tests/remote` has it"),
+    ("remote-unreachable", "needs a server; `tests/remote` has it"),
     ("host-socket", "it depends on the sockets of the host; `check/host_sockets.rs` tests it"),
 ];
 

@@ -227,6 +227,7 @@ fn events() -> Vec<Json> {
         json!({ "type": "image_pull", "name": h, "bytes": 1, "total_bytes": 2 }),
         json!({ "type": "program", "version": h, "place": h }),
         json!({ "type": "skill_shadowed", "skill": h, "place": h }),
+        json!({ "type": "skill_fetch", "url": h, "name": h, "sha256": h, "refused": h }),
         json!({ "type": "toggle", "field": h, "value": h, "place": h }),
         json!({ "type": "exception", "field": h, "what": h, "reason": h, "until": h }),
         json!({ "type": "override", "field": h, "value": h }),

@@ -123,8 +123,8 @@ fn unsupported() -> Vec<Refusal> {
             3,
         ),
         refusal(
-            "runtime: native\nproviders: [model]\nallow_runtime_fetch: true\nallowed_remote_resources: ['https://x.example/']\n",
-            "`allow_runtime_fetch` is not supported yet",
+            "runtime: native\nproviders: [model]\nallow_runtime_fetch: true\n",
+            "`allow_runtime_fetch` needs at least one prefix in `allowed_remote_resources`",
             3,
         ),
     ]

@@ -4,13 +4,14 @@ mod hostile;
 mod server;
 
 use std::fs;
+use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
 use crate::image_builder::{Layer, Packing, architecture, pack};
 use crate::sandboxes::busybox;
 use crate::support::World;
-use server::{INDEX, ImageParts, MANIFEST, RealRegistry, USER, digest};
+use server::{FakeRegistry, INDEX, ImageParts, MANIFEST, RealRegistry, Reply, USER, digest};
 
 /// An image of these layers, the lowest first.
 fn parts(layers: &[Layer]) -> ImageParts {
@@ -63,6 +64,34 @@ fn a_harness_runs_in_an_image_of_a_registry() {
     assert_eq!(ran.code, 0, "from the cache: {}", ran.all());
     let ran = world.run(&["run", "triage", "--pull", "always"]);
     assert!(ran.code == 4 && ran.err.contains("cannot connect to 127.0.0.1"), "{}", ran.all());
+}
+
+#[test]
+fn a_tag_is_locked_to_its_digest() {
+    let first = small();
+    let second = parts(&[Layer::default().file("usr/share/mark", "another\n")]);
+    let replies = Arc::new(Mutex::new(first.replies()));
+    let served = Arc::clone(&replies);
+    let registry = FakeRegistry::start(move |asked| {
+        served.lock().unwrap().get(&asked.path).cloned().unwrap_or_else(|| Reply::new(404, ""))
+    });
+    let name = format!("{}/acme/tool:1", registry.host);
+    let world = World::scripted(&format!("image: {name}\n"), r#"{"turns":[[{"finish":{"summary":"done"}}]]}"#);
+    let missing = world.run(&["check", "triage", "--locked"]);
+    assert!(missing.code == 3 && missing.err.contains("which is not in fullsend.lock"), "{}", missing.all());
+    let lock = || fs::read_to_string(world.path("repo/.fullsend/fullsend.lock")).unwrap();
+    let locked = world.run(&["lock"]);
+    assert!(locked.code == 0 && locked.err.contains("triage: 0 resources, 1 image\n"), "{}", locked.all());
+    let text = lock();
+    assert!(text.contains(digest(&first.manifest).trim_start_matches("sha256:")), "{text}");
+    replies.lock().unwrap().extend(second.replies());
+    assert_eq!(world.run(&["check", "triage", "--locked", "--offline"]).code, 0, "{text}");
+    assert_eq!(world.run(&["lock"]).code, 0);
+    assert_eq!(lock(), text, "a locked tag stays");
+    let updated = world.run(&["lock", "--update", "triage"]);
+    assert_eq!(updated.code, 0, "{}", updated.all());
+    assert!(lock().contains(digest(&second.manifest).trim_start_matches("sha256:")), "{}", lock());
+    assert_eq!(world.run(&["check", "triage", "--locked", "--offline"]).code, 0);
 }
 
 #[test]

@@ -41,6 +41,7 @@ const STAGES: &[&str] = &[
     "forge",
     "git",
     "harness",
+    "remote",
     "resolve",
     "check",
     "credentials",

@@ -211,6 +211,9 @@ function describe(event: PageEvent): Description {
     case "program": return row("run", "Program", `${event.version} ${event.place}`);
     case "image_pull": return row("run", "Image", `${event.name}: ${bytes(event.bytes)} of ${bytes(event.total_bytes)}`);
     case "skill_shadowed": return row("run", "Skill shadowed", `${event.skill} (${event.place})`, "warn");
+    case "skill_fetch": return event.refused === ""
+      ? row("run", "Skill fetched", `${event.name} from ${event.url}`)
+      : row("run", "Skill refused", `${event.url}: ${event.refused}`, "warn");
     case "toggle": return row("run", "Weaker setting", `${event.field} is ${event.value} (${event.place})`, "warn");
     case "exception": return row("run", "Exception", `${event.field} ${event.what}`, "warn");
     case "override": return row("run", "Override", `${event.field} = ${event.value}`);

@@ -27,6 +27,8 @@ export type Record = {
   inputs: InputDigest[];
   /** Skills of the repository that a skill of the harness with the same name replaced. */
   shadowed_skills?: ShadowedSkill[];
+  /** Skills that the agent asked for while it ran. */
+  skill_fetches?: SkillFetchEvent[];
   steps: StepRecord[];
   attempts: AttemptRecord[];
   /** The schema of the accepted output, or `built-in`. */
@@ -77,6 +79,17 @@ export type InputKind = "harness" | "agent" | "skill" | "plugin" | "policy" | "s
 export type ShadowedSkill = {
   skill: string;
   place: string;
+};
+
+/** A skill that the agent asked for while it ran. */
+export type SkillFetchEvent = {
+  url: string;
+  /** Empty if it was refused. */
+  name: string;
+  /** The digest of its names, modes and contents; empty if it was refused. */
+  sha256: string;
+  /** Why it was refused; empty if it was not. */
+  refused: string;
 };
 
 export type StepRecord = {
@@ -211,6 +224,8 @@ export type PageEvent = {
   skill: string;
   /** Its SKILL.md in the repository. */
   place: string;
+} | SkillFetchEvent & {
+  type: "skill_fetch";
 } | {
   type: "toggle";
   field: string;

@@ -26,6 +26,7 @@ mod publish;
 mod quarantine;
 pub mod record;
 mod registry;
+mod remote;
 mod render;
 mod resolve;
 mod run;

@@ -33,6 +33,8 @@ pub struct SkillFile {
     /// The name in its frontmatter, under which the agent finds it.
     pub name: String,
     pub frontmatter: SkillFrontmatter,
+    /// How it is named.
+    pub reference: Ref,
     /// Where the harness lists it.
     pub listed_at: Span,
     /// Files of the skill that are replaced, or removed.
@@ -111,7 +113,7 @@ fn add_skill(files: &mut Vec<SkillFile>, file: SkillFile, problems: &mut Vec<Dia
     }
 }
 
-fn read_skill(
+pub(super) fn read_skill(
     library: &mut Library,
     source_of: &At<Ref>,
     found: Found,
@@ -131,7 +133,8 @@ fn read_skill(
         return None;
     };
     let name = frontmatter.name.as_str().to_owned();
-    Some(SkillFile { name, listed_at: source_of.at, found, source, frontmatter, overrides })
+    let reference = source_of.value.clone();
+    Some(SkillFile { name, reference, listed_at: source_of.at, found, source, frontmatter, overrides })
 }
 
 /// Reads a Markdown file and its frontmatter, once for all harnesses that share it.

@@ -1,6 +1,6 @@
-//! Checks the files of a harness: references, frontmatter, schemas, policies, credentials. It fetches, pulls and starts
-//! nothing. What a run needs of the files comes back as types, so that no later stage parses them again. `preflight`
-//! adds the checks of this host.
+//! Checks the files of a harness: references, frontmatter, schemas, policies, credentials. It pulls and starts nothing, and
+//! fetches only what the harness pins by URL. What a run needs of the files comes back as types, so that no later stage parses
+//! them again. `preflight` adds the checks of this host.
 
 pub(crate) mod agent;
 pub(crate) mod codeowners;
@@ -18,6 +18,7 @@ pub(crate) mod references;
 pub(crate) mod rules;
 pub(crate) mod secrets;
 pub(crate) mod services;
+mod skill_dependencies;
 
 use std::ops::Deref;
 
@@ -103,7 +104,8 @@ pub fn check(
     references::check(library, &resolved, problems);
     let scripts = references::scripts(library, &resolved.harness, problems);
     let agent = agent::check(library, &resolved.harness, problems);
-    let skills = agent::check_skills(library, &resolved.harness, problems);
+    let mut skills = agent::check_skills(library, &resolved.harness, problems);
+    skill_dependencies::add(library, &resolved.harness, &mut skills, problems);
     let plugins = references::plugins(library, &resolved.harness, problems);
     let schema = output::check(library, &resolved, problems);
     let providers = providers::check(library, &resolved.harness, problems);

@@ -45,8 +45,15 @@ pub fn check(
         });
         return None;
     };
-    let found =
-        references::local(library, &schema.value, schema.at, "output_schema", ReferenceKind::File, problems)?;
+    let harness = &resolved.harness;
+    let found = references::remote_or_local(
+        library,
+        harness,
+        schema,
+        "output_schema",
+        ReferenceKind::File,
+        problems,
+    )?;
     let source = library.source(&found).map_err(|problem| problems.push((*problem).clone())).ok()?;
     if let Some((json, validator)) = library.schema(&found) {
         return Some(SchemaFile { found, source, json, validator });
@@ -167,8 +174,9 @@ pub fn unmentioned_fields(
 pub fn half_replaced(library: &Library, resolved: &Resolved) -> Option<Diagnostic> {
     let schema = resolved.harness.schema()?;
     let agent = &resolved.harness.agent;
-    let agent_found = library.layers.find(agent.local()?)?;
-    let schema_found = library.layers.find(&schema.value)?;
+    let schema_path = schema.local()?;
+    let agent_found = library.find(agent.local()?, agent.at, "agent").ok()?;
+    let schema_found = library.find(schema_path, schema.at, "output_schema").ok()?;
     let replaces = |found: &Found, path| {
         library.layers.find_beyond(found.layer, path).is_some_and(|far| far.layer != LayerKind::Builtin)
     };
@@ -177,7 +185,7 @@ pub fn half_replaced(library: &Library, resolved: &Resolved) -> Option<Diagnosti
     let schema_key =
         if resolved.harness.output_schema.is_some() { "output_schema" } else { "validation_loop.schema" };
     let schema_replaced =
-        replaces(&schema_found, &schema.value) || !resolved.tree.find(schema_key)?.replaced.is_empty();
+        replaces(&schema_found, schema_path) || !resolved.tree.find(schema_key)?.replaced.is_empty();
     let (at, one, other) = match (agent_replaced, schema_replaced) {
         (true, false) => (agent.at, "agent", "output schema"),
         (false, true) => (schema.at, "output schema", "agent"),

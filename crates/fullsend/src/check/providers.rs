@@ -69,14 +69,15 @@ fn with_profile(
     provider: Provider,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<ProviderFile> {
-    let declared = harness
-        .openshell
-        .iter()
-        .flat_map(|openshell| &openshell.profiles)
-        .filter_map(|profile| profile.local().cloned());
+    // What cannot be found or fetched is reported with the references.
+    let declared = harness.openshell.iter().flat_map(|openshell| &openshell.profiles).filter_map(|profile| {
+        let kind = references::ReferenceKind::File;
+        references::remote_or_local(library, harness, profile, "openshell.profiles", kind, &mut Vec::new())
+    });
     let by_name = LocalPath::parse(&format!("profiles/{}.yaml", provider.kind.value)).ok();
-    for path in declared.chain(by_name) {
-        let Some(profile_found) = library.layers.find(&path) else { continue };
+    let by_name = by_name.and_then(|path| library.find(&path, provider.kind.at, "profiles").ok());
+    let profiles: Vec<Found> = declared.chain(by_name).collect();
+    for profile_found in profiles {
         let (profile, mut found_problems) = library.decode::<Profile>(&profile_found);
         problems.append(&mut found_problems);
         if let Some(profile) = profile.filter(|profile| profile.id == provider.kind) {

@@ -5,10 +5,11 @@ use yaml::{At, Diagnostic, Span};
 use super::Scripts;
 use crate::harness::image::ImageRef;
 use crate::harness::names::is_identifier;
-use crate::harness::reference::{LocalPath, Ref};
+use crate::harness::reference::{LocalPath, PinnedUrl, Ref};
 use crate::harness::{Harness, ProviderRef};
+use crate::remote::RemoteUse;
 use crate::resolve::Resolved;
-use crate::resolve::chain::not_fetched;
+use crate::resolve::chain::{not_allowed, not_fetched};
 use crate::resolve::layers::Found;
 use crate::resolve::library::Library;
 use crate::scripts::shebang;
@@ -127,7 +128,7 @@ fn host_file(library: &Library, file: &crate::harness::skills::HostFile, problem
     }
 }
 
-/// Finds a reference that may be remote; a remote one must be allowed, and is not fetched yet.
+/// Finds a reference that may be remote; a remote one must be allowed, and is fetched.
 pub fn remote_or_local(
     library: &Library,
     harness: &Harness,
@@ -138,21 +139,28 @@ pub fn remote_or_local(
 ) -> Option<Found> {
     match &reference.value {
         Ref::Local(path) => local(library, path, reference.at, field, kind, problems),
-        Ref::Url(url) => {
-            let allowed = harness.allowed_remote_resources.iter().any(|prefix| url.is_under(&prefix.value));
-            problems.push(if allowed {
-                not_fetched(field, &url.url, reference.at)
-            } else {
-                let message = format!(
-                    "`{field}` is at {}, which no prefix in `allowed_remote_resources` covers",
-                    url.url
-                );
-                Diagnostic::error("not-allowed", reference.at, message)
-                    .help("add its prefix, or copy the file into a layer")
-            });
-            None
-        }
+        Ref::Url(url) => remote(library, harness, (url, reference.at), field, kind, problems),
     }
+}
+
+/// Nothing is fetched for a harness that has an error already: it may be the one that pins what may be fetched.
+fn remote(
+    library: &Library,
+    harness: &Harness,
+    (url, at): (&PinnedUrl, Span),
+    field: &str,
+    kind: ReferenceKind,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Found> {
+    if !harness.allowed_remote_resources.iter().any(|prefix| url.is_under(&prefix.value)) {
+        problems.push(not_allowed(field, url, at));
+        return None;
+    }
+    if problems.iter().any(Diagnostic::is_error) {
+        return None;
+    }
+    let needed = if kind == ReferenceKind::Directory { RemoteUse::Directory } else { RemoteUse::File };
+    library.fetch(url, needed).map_err(|error| problems.push(not_fetched(field, &error, at))).ok()
 }
 
 pub fn local(

@@ -7,6 +7,7 @@ use yaml::{Diagnostic, Sources, Span};
 
 use super::configuration::{Configuration, ConfigurationOptions, variable};
 use super::exit::{Exit, Failure};
+use super::lock_options::LockOptions;
 use super::pull_options::PullOptions;
 use crate::check::{Checked, codeowners};
 use crate::preflight::{PreflightContext, is_missing_on_host, preflight};
@@ -29,6 +30,8 @@ pub struct Arguments {
     env: bool,
     #[command(flatten)]
     pull: PullOptions,
+    #[command(flatten)]
+    lock: LockOptions,
     /// Print in this format
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
@@ -50,6 +53,7 @@ pub enum Format {
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let mut opened = arguments.place.open()?;
     opened.choices.pull = arguments.pull.mode();
+    arguments.lock.choose(&mut opened.choices);
     let names = if arguments.names.is_empty() {
         opened.library.layers.names("harness")
     } else {

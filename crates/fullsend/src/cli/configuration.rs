@@ -14,6 +14,7 @@ use crate::event::clock::Moment;
 use crate::guard::weights_file::{self, WeightsSearch};
 use crate::harness::config::Config;
 use crate::harness::names::ForgeName;
+use crate::remote::RemoteResources;
 use crate::resolve::Choices;
 use crate::resolve::layers::{Layer, LayerKind, Layers};
 use crate::resolve::library::Library;
@@ -104,7 +105,8 @@ impl ConfigurationOptions {
         let command_line = variable("FULLSEND_SANDBOX_IMAGE").iter().map(|name| image_value(name)).collect();
         let registries = registries::of_host();
         let choices = Choices { forge, repo, today, registries, command_line, ..Choices::default() };
-        Ok(Configuration { library: Library::new(layers), choices, repository, _trusted: trusted })
+        let library = Library::new(layers).with_remote(RemoteResources::new(variable));
+        Ok(Configuration { library, choices, repository, _trusted: trusted })
     }
 
     pub fn repository(&self) -> Result<PathBuf, Failure> {

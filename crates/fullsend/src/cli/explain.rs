@@ -72,7 +72,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 
 /// The effective values of the harness's policy.
 fn policy_rows(library: &mut Library, resolved: &Resolved) -> Vec<ExplainedValue> {
-    let found = resolved.harness.policy.local().and_then(|path| library.layers.find(path));
+    let policy = &resolved.harness.policy;
+    let found = policy.local().and_then(|path| library.find(path, policy.at, "policy").ok());
     let Some(Ok(parsed)) = found.map(|found| library.policy(&found)) else { return Vec::new() };
     explained::policy_values(library, &parsed.policy)
 }

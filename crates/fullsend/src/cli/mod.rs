@@ -16,6 +16,7 @@ mod enter;
 mod env_file;
 pub(crate) mod exit;
 mod explain;
+mod fetch_skill;
 mod forge_options;
 pub(crate) mod hidden;
 mod hidden_hook;
@@ -26,6 +27,8 @@ mod issues;
 mod lasting;
 mod list;
 mod local_time;
+mod lock;
+mod lock_options;
 mod man;
 mod migrate;
 mod models;
@@ -110,6 +113,12 @@ enum Command {
     /// List the harnesses of all layers
     #[command(after_help = "Example:\n  fullsend list")]
     List(list::Arguments),
+    /// Write the digests of all remote resources and images into fullsend.lock
+    #[command(after_help = "Example:\n  fullsend lock\n  fullsend check --locked")]
+    Lock(lock::Arguments),
+    /// Ask the host for a skill, inside a run whose harness allows it
+    #[command(after_help = "Example:\n  fullsend fetch-skill https://example.com/skills/labels/SKILL.md")]
+    FetchSkill(fetch_skill::Arguments),
     /// Check a directory of the original project's runner, and write the edits that it needs as a patch
     #[command(after_help = "Example:\n  fullsend migrate --fullsend-dir ../agents --patch migrate.patch")]
     Migrate(migrate::Arguments),
@@ -203,6 +212,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Runs(arguments) => runs::run(&arguments),
         Command::Enter(arguments) => enter::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Lock(arguments) => lock::run(&arguments),
+        Command::FetchSkill(arguments) => fetch_skill::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Schema(arguments) => schema::run(&arguments),
         Command::Init(arguments) => init::run(&arguments),

@@ -53,7 +53,7 @@ impl OriginalOptions {
     /// One line for each option that has no effect.
     pub fn warnings(&self) -> Vec<String> {
         let comments = "a workflow or a post-script comments with `fullsend post-comment`";
-        let nothing = "no remote resource is fetched";
+        let nothing = "the limits of remote resources are fixed";
         let all = [
             ("--run-url", self.run_url.is_some(), comments),
             ("--status-repo", self.status_repo.is_some(), comments),

@@ -17,7 +17,7 @@ pub struct PullOptions {
     /// Pull an image in a registry every time, if the cache does not have it, or never [default: missing]
     #[arg(long, value_enum, value_name = "WHEN")]
     pull: Option<PullWhen>,
-    /// Use what the cache has and ask no registry; the same as `--pull never`
+    /// Use what the cache has and ask no server; the same as `--pull never`
     #[arg(long, conflicts_with = "pull")]
     offline: bool,
 }
@@ -30,6 +30,12 @@ enum PullWhen {
 }
 
 impl PullOptions {
+    /// The same, but a registry is asked every time unless the caller says otherwise.
+    pub fn or_always(self) -> Self {
+        let pull = self.pull.or((!self.offline).then_some(PullWhen::Always));
+        Self { pull, ..self }
+    }
+
     pub fn mode(&self) -> PullMode {
         match self.pull {
             _ if self.offline => PullMode::Never,

@@ -14,6 +14,7 @@ use super::ci_outputs;
 use super::configuration::{Configuration, ConfigurationOptions, variable, xdg_directory};
 use super::env_file;
 use super::exit::{Exit, Failure};
+use super::lock_options::LockOptions;
 use super::original_options::OriginalOptions;
 use super::policy;
 use super::progress::Progress;
@@ -46,6 +47,8 @@ pub struct Arguments {
     options: RunOptions,
     #[command(flatten)]
     pull: PullOptions,
+    #[command(flatten)]
+    lock: LockOptions,
     #[command(flatten)]
     original: OriginalOptions,
     /// Store runs in this directory [default: $XDG_STATE_HOME/fullsend/runs]
@@ -188,6 +191,7 @@ impl Arguments {
         choices.command_line.extend(values);
         choices.variables = self.options.variable_names();
         choices.pull = self.pull.mode();
+        self.lock.choose(choices);
     }
 
     fn save_workspace(&self) -> SaveWorkspace {

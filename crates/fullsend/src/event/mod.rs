@@ -72,6 +72,8 @@ pub enum RunEvent {
         /// Its SKILL.md in the repository.
         place: String,
     },
+    /// The agent asked for a skill with `fullsend fetch-skill`.
+    SkillFetch(SkillFetchEvent),
     /// A security setting is weaker than the built-in default, and no organisation pins it.
     Toggle {
         field: String,
@@ -220,6 +222,18 @@ pub enum RunEvent {
     Lasting {
         event: LastingEvent,
     },
+}
+
+/// A skill that the agent asked for while it ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SkillFetchEvent {
+    pub url: String,
+    /// Empty if it was refused.
+    pub name: String,
+    /// The digest of its names, modes and contents; empty if it was refused.
+    pub sha256: String,
+    /// Why it was refused; empty if it was not.
+    pub refused: String,
 }
 
 /// Whether a part of the sandbox holds.

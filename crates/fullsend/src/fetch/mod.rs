@@ -68,11 +68,30 @@ pub struct Ask<'a> {
     pub named_by: Option<NetworkPlace>,
     /// A form to post; it may hold a credential, so no redirect is followed.
     pub form: Option<&'a Secret>,
+    /// A body to post; no redirect is followed.
+    pub post: Option<Post<'a>>,
+    /// Asked about every address before it is connected to, redirects included; `Err` says why it must not be.
+    pub permit: Option<&'a dyn Fn(&WebAddress, NetworkPlace) -> Result<(), String>>,
+}
+
+/// The body of a request, and its media type.
+#[derive(Clone, Copy)]
+pub struct Post<'a> {
+    pub content_type: &'static str,
+    pub bytes: &'a [u8],
 }
 
 impl<'a> Ask<'a> {
     pub fn new(address: &'a WebAddress) -> Self {
-        Self { address, headers: &[], authorization: None, named_by: None, form: None }
+        Self {
+            address,
+            headers: &[],
+            authorization: None,
+            named_by: None,
+            form: None,
+            post: None,
+            permit: None,
+        }
     }
 }
 
@@ -109,9 +128,10 @@ impl Fetcher {
         for _ in 0..=MAX_REDIRECTS {
             let authorization = ask.authorization.filter(|_| address.has_same_origin(ask.address));
             let request = request(&address, ask, authorization)?;
-            let (response, place) = self.runtime.block_on(self.send(&address, request, origin))?;
+            let (response, place) = self.runtime.block_on(self.send(&address, request, origin, ask))?;
             let asked = *first.get_or_insert(place);
-            let next = if ask.form.is_some() { None } else { redirect(&response, &address)? };
+            let posts = ask.form.is_some() || ask.post.is_some();
+            let next = if posts { None } else { redirect(&response, &address)? };
             let Some(next) = next else {
                 let (head, body) = response.into_parts();
                 let runtime = &self.runtime;
@@ -137,6 +157,7 @@ impl Fetcher {
         address: &WebAddress,
         request: Request<Full<Bytes>>,
         origin: Option<NetworkPlace>,
+        ask: &Ask<'_>,
     ) -> Result<(Response<Incoming>, NetworkPlace), DownloadError> {
         let dialer = &self.network.dialer;
         if !address.is_tls && !self.network.is_plain(&address.authority()) {
@@ -149,6 +170,10 @@ impl Fetcher {
             Err(_) => dialer.resolve(&address.host).await.map_err(DownloadError::Dial)?,
         };
         let place = judge(address, &addresses, origin)?;
+        if let Some(permit) = ask.permit {
+            permit(address, place)
+                .map_err(|why| DownloadError::Refused { address: address.to_string(), why })?;
+        }
         let exchange = async {
             let stream = dialer.connect(&address.host, &addresses, address.port).await;
             let stream = stream.map_err(DownloadError::Dial)?;
@@ -224,6 +249,10 @@ fn request(
     if let Some(form) = ask.form {
         request = request.method(Method::POST).header(CONTENT_TYPE, "application/x-www-form-urlencoded");
         body = Bytes::from(form.reveal().to_owned());
+    }
+    if let Some(post) = ask.post {
+        request = request.method(Method::POST).header(CONTENT_TYPE, post.content_type);
+        body = Bytes::copy_from_slice(post.bytes);
     }
     request.body(Full::new(body)).map_err(|error| wrong(&error.to_string()))
 }

@@ -8,7 +8,7 @@ use super::image::ImagePrefix;
 use super::names::{
     Fetches, FormatVersion, Iterations, Minutes, ModelName, Positive, ReadySeconds, RuntimeName, TokenPrice,
 };
-use super::reference::{LocalPath, UrlPrefix};
+use super::reference::{InternalHost, LocalPath, UrlPrefix};
 use super::security::Security;
 
 record! {
@@ -36,6 +36,8 @@ record! {
         policy_ceiling: Option<At<LocalPath>>,
         /// URL prefixes from which resources may come.
         allowed_remote_resources: Whole<Vec<At<UrlPrefix>>>,
+        /// Hosts of internal networks, with their ports, from which resources may come. Only in the organisation's.
+        internal_hosts: Vec<At<InternalHost>>,
         /// Whether agents may fetch skills while they run.
         allow_runtime_fetch: Option<At<bool>>,
         /// The most that they may fetch.

@@ -15,7 +15,7 @@ pub enum ImageRef {
 }
 
 /// `[host[:port]/]path[:tag][@sha256:digest]`, as registries spell names, with what is left out filled in as docker does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ImageName {
     /// With its port where it has one.
     pub registry: String,

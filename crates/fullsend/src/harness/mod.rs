@@ -76,7 +76,7 @@ record! {
         /// A directory of the host given to the agent at /sandbox/workspace/agent-input. `${VAR}` is expanded.
         agent_input: Option<At<Template>>,
         /// JSON Schema (2020-12) that the agent's output must satisfy.
-        output_schema: Option<At<LocalPath>>,
+        output_schema: Option<At<Ref>>,
         /// The file that the agent must write into its output directory. Default: agent-result.json.
         output_file: At<FileName>,
         /// How output is checked and how often the agent may try.
@@ -113,9 +113,9 @@ record! {
         gateway: Option<GatewayOptions>,
         /// URL prefixes from which resources may come. A nearer list replaces a farther one.
         allowed_remote_resources: Whole<Vec<At<UrlPrefix>>>,
-        /// Whether the agent may fetch skills while it runs. Not supported yet. Default: false.
+        /// Whether the agent may fetch skills while it runs, with `fullsend fetch-skill`. Default: false.
         allow_runtime_fetch: At<bool>,
-        /// How many skills it may fetch. Not supported yet. Default: 10; only with allow_runtime_fetch.
+        /// How many skills it may fetch. Default: 10; only with allow_runtime_fetch.
         max_runtime_fetches: Option<At<Fetches>>,
     }
     refuse {
@@ -173,7 +173,7 @@ record! {
         /// Runs on the host after the schema passed; anything but exit 0 rejects the output.
         script: Option<At<LocalPath>>,
         /// The same as `output_schema`.
-        schema: Option<At<LocalPath>>,
+        schema: Option<At<Ref>>,
         /// How often the agent may run. Default: 2.
         max_iterations: At<Iterations>,
         /// What a retry continues: append or fresh. Default: append.
@@ -295,7 +295,7 @@ record! {
         /// Further files of the host.
         host_files: HostFiles,
         /// Replaces the harness's output schema.
-        output_schema: Option<At<LocalPath>>,
+        output_schema: Option<At<Ref>>,
         /// Merged into the harness's validation loop.
         validation_loop: Option<ValidationLoop>,
         /// Deprecated: use `env.runner`, which wins.
@@ -340,7 +340,7 @@ impl yaml::Shape for ProviderRef {
 
 impl Harness {
     /// The schema of the output, under whichever of its two names it was given.
-    pub fn schema(&self) -> Option<&At<LocalPath>> {
+    pub fn schema(&self) -> Option<&At<Ref>> {
         self.output_schema.as_ref().or(self.validation_loop.schema.as_ref())
     }
 }

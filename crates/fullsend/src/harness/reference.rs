@@ -15,11 +15,24 @@ pub enum Ref {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LocalPath(String);
 
-/// An https URL with `#sha256=` and 64 hexadecimal digits.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// A remote file, archive or commit, and what it must be: `https://HOST/FILE#sha256=DIGEST`, an archive with
+/// `//PATH` behind its digest, or `git+https://HOST/REPOSITORY@COMMIT//PATH`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PinnedUrl {
+    /// The https address that is asked.
     pub url: String,
-    pub sha256: String,
+    pub pin: UrlPin,
+    /// The file or directory in the archive or the commit; empty for all of it.
+    pub path: String,
+}
+
+/// What the content of a URL must be.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum UrlPin {
+    /// The SHA-256 digest of the bytes.
+    Sha256(String),
+    /// The id of a git commit.
+    Commit(String),
 }
 
 /// An https prefix that ends in a slash: everything below it may be fetched.
@@ -46,7 +59,8 @@ impl Ref {
     pub fn stem(&self) -> &str {
         let path = match self {
             Self::Local(path) => path.as_str(),
-            Self::Url(url) => &url.url,
+            Self::Url(url) if url.path.is_empty() => url.url.split('?').next().unwrap_or_default(),
+            Self::Url(url) => &url.path,
         };
         let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or(path);
         [".md", ".yaml", ".yml"].iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name)
@@ -57,7 +71,7 @@ impl std::fmt::Display for Ref {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Local(path) => f.write_str(path.as_str()),
-            Self::Url(url) => f.write_str(&url.url),
+            Self::Url(url) => url.fmt(f),
         }
     }
 }
@@ -94,30 +108,112 @@ impl LocalPath {
 
 impl PinnedUrl {
     pub fn parse(text: &str) -> Result<Self, String> {
-        let Some(rest) = text.strip_prefix("https://") else {
+        if let Some(rest) = text.strip_prefix("git+") {
+            return Self::parse_commit(rest);
+        }
+        if !text.starts_with("https://") {
             return Err(format!("must be an https URL, not `{text}`"));
-        };
+        }
         let Some((url, fragment)) = text.split_once('#') else {
             return Err(
                 "must name the digest of what it points at: add `#sha256=` and 64 hexadecimal digits"
                     .to_owned(),
             );
         };
-        let host = rest.split(['/', '#', '?']).next().unwrap_or("");
-        if host.is_empty() || host.contains('@') {
-            return Err("must name a host, without a user name".to_owned());
-        }
+        check_host(url)?;
+        let (fragment, path) = fragment.split_once("//").unwrap_or((fragment, ""));
         let digest = fragment.strip_prefix("sha256=").unwrap_or("");
-        if digest.len() != 64 || !digest.chars().all(|c| c.is_ascii_hexdigit()) {
+        if !is_hexadecimal(digest, 64) {
             return Err("must end in `#sha256=` and 64 hexadecimal digits".to_owned());
         }
-        Ok(Self { url: url.to_owned(), sha256: digest.to_ascii_lowercase() })
+        let path = inner_path(path)?;
+        let pinned = Self { url: url.to_owned(), pin: UrlPin::Sha256(digest.to_ascii_lowercase()), path };
+        if !pinned.path.is_empty() && !pinned.is_archive() {
+            return Err(
+                "has a path behind its digest, which only a `.tar.gz`, `.tgz` or `.tar` has".to_owned()
+            );
+        }
+        Ok(pinned)
+    }
+
+    /// `https://HOST/REPOSITORY@COMMIT//PATH`
+    fn parse_commit(text: &str) -> Result<Self, String> {
+        let form = "must be `git+https://HOST/REPOSITORY@COMMIT//PATH`";
+        let rest = text.strip_prefix("https://").ok_or(form)?;
+        let (before, path) = rest.split_once("//").unwrap_or((rest, ""));
+        let (repository, commit) = before.rsplit_once('@').ok_or(form)?;
+        let url = format!("https://{}", repository.trim_end_matches('/'));
+        check_host(&url)?;
+        if url.contains(['?', '#']) {
+            return Err(form.to_owned());
+        }
+        if !is_hexadecimal(commit, 40) {
+            return Err(format!("{form}, with the whole id of a commit: a branch or a tag can move"));
+        }
+        Ok(Self { url, pin: UrlPin::Commit(commit.to_ascii_lowercase()), path: inner_path(path)? })
+    }
+
+    /// As a harness writes it, with its digest or commit.
+    pub fn written(&self) -> String {
+        match &self.pin {
+            UrlPin::Sha256(digest) if self.path.is_empty() => format!("{}#sha256={digest}", self.url),
+            UrlPin::Sha256(digest) => format!("{}#sha256={digest}//{}", self.url, self.path),
+            UrlPin::Commit(_) => self.to_string(),
+        }
+    }
+
+    /// Whether the URL names an archive, by its ending.
+    pub fn is_archive(&self) -> bool {
+        let file = self.url.split('?').next().unwrap_or_default();
+        matches!(self.pin, UrlPin::Sha256(_))
+            && [".tar.gz", ".tgz", ".tar"].iter().any(|end| file.ends_with(end))
+    }
+
+    /// Where it is, for the comparison with allowed prefixes: a commit's files lie below their repository.
+    fn location(&self) -> String {
+        match self.pin {
+            UrlPin::Sha256(_) => self.url.clone(),
+            UrlPin::Commit(_) => format!("{}/{}", self.url, self.path),
+        }
     }
 
     /// Whether an allowed prefix covers this URL, as it would be after the server resolved its path.
     pub fn is_under(&self, prefix: &UrlPrefix) -> bool {
-        is_plain(&self.url) && self.url.starts_with(prefix.as_str())
+        let location = self.location();
+        is_plain(&location) && location.starts_with(prefix.as_str())
     }
+}
+
+/// As it is written, without a digest.
+impl std::fmt::Display for PinnedUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.pin {
+            UrlPin::Sha256(_) => f.write_str(&self.url)?,
+            UrlPin::Commit(commit) => write!(f, "git+{}@{commit}", self.url)?,
+        }
+        if self.path.is_empty() { Ok(()) } else { write!(f, "//{}", self.path) }
+    }
+}
+
+fn check_host(url: &str) -> Result<(), String> {
+    let rest = url.strip_prefix("https://").unwrap_or_default();
+    let host = rest.split(['/', '?']).next().unwrap_or("");
+    if host.is_empty() || host.contains('@') {
+        return Err("must name a host, without a user name".to_owned());
+    }
+    Ok(())
+}
+
+fn is_hexadecimal(text: &str, length: usize) -> bool {
+    text.len() == length && text.chars().all(|c| c.is_ascii_hexdigit())
+}
+
+/// A path inside an archive or a commit; it may be empty.
+fn inner_path(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Ok(String::new());
+    }
+    LocalPath::parse(text).map(|path| path.0).map_err(|why| format!("has a path that {why}"))
 }
 
 impl UrlPrefix {
@@ -135,8 +231,43 @@ impl UrlPrefix {
         &self.0
     }
 
+    /// Whether a URL lies below it.
+    pub fn covers_url(&self, url: &str) -> bool {
+        is_plain(url) && url.starts_with(&self.0)
+    }
+
     pub fn covers(&self, other: &Self) -> bool {
         other.0.starts_with(&self.0)
+    }
+}
+
+/// A host of an internal network, with its port where that is not 443.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InternalHost(String);
+
+impl InternalHost {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (host, port) = text.split_once(':').unwrap_or((text, "443"));
+        let is_name = |c: char| c.is_ascii_alphanumeric() || ".-".contains(c);
+        if host.is_empty() || !host.chars().all(is_name) || port.parse::<u16>().is_err() {
+            return Err("must be a host such as `git.corp.example` or `git.corp.example:8443`".to_owned());
+        }
+        let host = host.to_ascii_lowercase();
+        Ok(Self(if port == "443" { host } else { format!("{host}:{port}") }))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Shape for InternalHost {
+    fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
+        decode_with(node, decoder, Self::parse)
+    }
+
+    fn schema(_: &mut Schemas) -> Json {
+        json!({ "type": "string", "pattern": "^[A-Za-z0-9.-]+(:[0-9]+)?$" })
     }
 }
 
@@ -231,6 +362,24 @@ mod tests {
         check("https://u@example.com/x#sha256=00", Err("user name"));
         check("https://example.com/x#sha256=zz", Err("64 hexadecimal"));
         check(&format!("https://example.com/x#sha256={digest}"), Ok("https://example.com/x"));
+        check(&format!("https://example.com/x#sha256={digest}//a"), Err("only a `.tar.gz`"));
+        check(
+            &format!("https://example.com/x.tgz#sha256={digest}//a/b.yaml"),
+            Ok("https://example.com/x.tgz//a/b.yaml"),
+        );
+        check(&format!("https://example.com/x.tgz#sha256={digest}//../b"), Err("climbs out"));
+        let commit = "b".repeat(40);
+        let written = format!("git+https://example.com/acme/agents@{commit}//harness/x.yaml");
+        check(&written, Ok(&written));
+        check(
+            &format!("git+https://example.com/agents@{commit}"),
+            Ok(&format!("git+https://example.com/agents@{commit}")),
+        );
+        check("git+https://example.com/agents@main//x", Err("a branch or a tag can move"));
+        check("git+https://example.com/agents//x", Err("must be `git+https"));
+        check(&format!("git+https://u:p@example.com/agents@{commit}//x"), Err("user name"));
+        check(&format!("git+ssh://example.com/agents@{commit}//x"), Err("must be `git+https"));
+        check(&format!("git+https://example.com/agents@{commit}//a/../../x"), Err("climbs out"));
     }
 
     #[test]
@@ -245,6 +394,13 @@ mod tests {
         assert!(!covered("skills/../secrets"));
         assert!(!covered("skills/%2e%2e/secrets"));
         assert!(!covered("other/skills/"));
+        let of_commit = |path: &str| {
+            let text = format!("git+https://example.com/skills@{}//{path}", "b".repeat(40));
+            PinnedUrl::parse(&text).unwrap().is_under(&prefix)
+        };
+        assert!(of_commit("a"));
+        assert!(of_commit(""));
+        assert!(!of_commit("%2e%2e/x"));
         assert!(UrlPrefix::parse("https://example.com/skills").is_err());
         assert!(UrlPrefix::parse("http://example.com/skills/").is_err());
     }

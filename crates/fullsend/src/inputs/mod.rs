@@ -18,8 +18,8 @@ use crate::check::agent::SkillFile;
 use crate::event::log::{Emitter, sha256};
 use crate::event::{InputKind, RunEvent};
 use crate::guard::{Blocked, Guard};
-use crate::harness::reference::Ref;
-use crate::resolve::layers::LayerKind;
+use crate::harness::Harness;
+use crate::resolve::layers::{Found, LayerKind};
 use crate::resolve::library::Library;
 use added_instructions::AddedFile;
 use instruction_files::{Coverage, ScannedFile, walk, walk_paths};
@@ -123,32 +123,48 @@ pub fn scan_harness(
     let harness = &checked.resolved;
     for found in &harness.files {
         let shown = library.layers.layer(found).shown(&found.path);
-        if let Ok(text) = library.layers.layer(found).read(&found.path) {
-            scanner.digest(InputKind::Harness, &shown, text.as_bytes());
+        let Ok(text) = library.layers.layer(found).read(&found.path) else { continue };
+        match found.layer {
+            LayerKind::Remote => {
+                scanner.file(InputKind::Harness, &shown, text.as_bytes(), Origin::Harness)?;
+            }
+            _ => scanner.digest(InputKind::Harness, &shown, text.as_bytes()),
         }
     }
     let agent_text = library.text(checked.agent.source);
-    scanner.file(InputKind::Agent, &checked.agent.found.path, agent_text.as_bytes(), Origin::Harness)?;
+    scanner.file(
+        InputKind::Agent,
+        &shown(library, &checked.agent.found),
+        agent_text.as_bytes(),
+        Origin::Harness,
+    )?;
     for skill in &checked.skills {
         scanner.skill(library, skill)?;
     }
-    for plugin in &harness.harness.plugins {
-        let Ref::Local(path) = &plugin.value else { continue };
-        let place = library.layers.find(path).and_then(|found| library.layers.host_path(&found));
-        let place = place.unwrap_or_else(|| path.as_str().into());
-        scanner.directory(InputKind::Plugin, path.as_str(), &place, Origin::Harness, &[])?;
+    for plugin in &checked.plugins {
+        let place = library.layers.host_path(&plugin.found);
+        let place = place.unwrap_or_else(|| plugin.found.path.as_str().into());
+        scanner.directory(InputKind::Plugin, &shown(library, &plugin.found), &place, Origin::Harness, &[])?;
     }
     if let Ok(text) = library.layers.layer(&checked.policy.found).read(&checked.policy.found.path) {
-        scanner.digest(InputKind::Policy, &checked.policy.found.path, text.as_bytes());
+        scanner.digest(InputKind::Policy, &shown(library, &checked.policy.found), text.as_bytes());
     }
     if let Some(schema) = &checked.schema {
         let text = library.text(schema.source);
-        scanner.digest(InputKind::Schema, &schema.found.path, text.as_bytes());
+        scanner.digest(InputKind::Schema, &shown(library, &schema.found), text.as_bytes());
         // Both describe the same output. One digest over both shows when one changes without the other.
         let pair = format!("{agent_text}\0{text}");
-        scanner.digest(InputKind::PromptAndSchema, &checked.agent.found.path, pair.as_bytes());
+        scanner.digest(InputKind::PromptAndSchema, &shown(library, &checked.agent.found), pair.as_bytes());
     }
     Ok(ScannedHarness { checked })
+}
+
+/// How the record names a file of the harness: by its path in its layer, or by its URL.
+fn shown(library: &Library, found: &Found) -> String {
+    match found.layer {
+        LayerKind::Remote => library.layers.layer(found).shown(&found.path),
+        LayerKind::Builtin | LayerKind::Organisation | LayerKind::Repository => found.path.clone(),
+    }
 }
 
 /// Scans what the repository and the organisation add; the first critical finding under `closed` ends the run.
@@ -171,11 +187,25 @@ pub fn scan_repository(
         instructions = Some(ours.contents.clone());
     }
     let body = agent_text[checked.agent.body.clone()].trim();
-    let agent_text = match guard.canary_instruction() {
-        Some(words) => format!("{body}\n\n{words}"),
-        None => body.to_owned(),
-    };
+    let mut agent_text = body.to_owned();
+    let harness = &checked.resolved.harness;
+    for words in runtime_fetch_words(harness).into_iter().chain(guard.canary_instruction()) {
+        agent_text = format!("{agent_text}\n\n{words}");
+    }
     Ok(ScannedInputs { agent_text, checked, instructions, added_instructions, repo_skills, listing })
+}
+
+/// How the agent fetches a skill, if it may.
+fn runtime_fetch_words(harness: &Harness) -> Option<String> {
+    let most = harness.max_runtime_fetches.as_ref()?.get();
+    let prefixes: String =
+        harness.allowed_remote_resources.iter().map(|prefix| format!("\n- {}", prefix.as_str())).collect();
+    harness.allow_runtime_fetch.value.then(|| {
+        format!(
+            "# More skills\n\nIf you need a skill that you do not have, run `fullsend fetch-skill URL`. It prints the path of the \
+             skill's file: read that file. You can fetch at most {most} skills, and only from URLs that start with:{prefixes}"
+        )
+    })
 }
 
 /// What a caller tells the agent beside its task comes from outside as well.
@@ -218,8 +248,8 @@ impl InputScanner<'_> {
 
     /// A skill with all its files, as it will be inside: those that are replaced come from elsewhere.
     fn skill(&self, library: &Library, skill: &SkillFile) -> Result<(), Blocked> {
-        let name = skill.found.path.as_str();
-        let name = name.strip_suffix("/SKILL.md").unwrap_or(name);
+        let name = shown(library, &skill.found);
+        let name = name.strip_suffix("/SKILL.md").unwrap_or(&name);
         let replaced: Vec<&str> = skill.overrides.iter().map(|(path, _)| path.as_str()).collect();
         match library.layers.host_path(&skill.found) {
             Some(place) => self.directory(InputKind::Skill, name, &place, Origin::Harness, &replaced)?,

@@ -27,7 +27,8 @@ pub fn missing(checked: &Checked, library: &Library, value: VariableLookup<'_>) 
     let path = script_path(checked, value);
     let mut found = Vec::new();
     for (field, script) in scripts.chain(servers) {
-        let program = library.layers.find(&script.value).and_then(|file| library.layers.host_path(&file));
+        let program = library.find(&script.value, script.at, field).ok();
+        let program = program.and_then(|file| library.layers.host_path(&file));
         let problem = match &program {
             None => Some("is not on disk".to_owned()),
             Some(program) => problem(program, &path),

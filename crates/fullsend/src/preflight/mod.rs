@@ -45,6 +45,9 @@ const HOST_CODES: &[&str] = &[
     "interpreter",
     "host-file",
     "image-not-cached",
+    "remote-not-cached",
+    "remote-unreachable",
+    "remote-cache",
     "credential",
     "no-model",
     "learned-scanner",
@@ -74,7 +77,7 @@ pub fn preflight(
     problems.extend(variables::check(&resolved.harness, library, context.environment, context.strictness));
     let checked = check::check(library, resolved, problems)?;
     problems.extend(runtime::refused_options(&checked));
-    problems.extend(unsupported::fields(&checked, library));
+    problems.extend(unsupported::fields(&checked));
     // A model that is replayed needs no key.
     let replays = matches!(context.recording, Some(Recording::Replay(_)));
     let asked = checked.providers.iter().filter(|file| !(replays && file.inference_capable()));

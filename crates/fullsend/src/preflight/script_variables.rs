@@ -65,7 +65,8 @@ pub fn unpassed(checked: &Checked, library: &Library, value: VariableLookup<'_>)
     }
     let mut found = Vec::new();
     for (field, script) in scripts.into_iter().filter_map(|(field, script)| Some((field, script?))) {
-        let path = library.layers.find(&script.value).and_then(|file| library.layers.host_path(&file));
+        let path = library.find(&script.value, script.at, field).ok();
+        let path = path.and_then(|file| library.layers.host_path(&file));
         let Some(text) = path.and_then(|path| shell_text(&path)) else { continue };
         let names: Vec<String> = missing(&text, &given, value).into_iter().collect();
         let Some(first) = names.first() else { continue };

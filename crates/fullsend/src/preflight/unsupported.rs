@@ -5,11 +5,9 @@ use yaml::{Diagnostic, Span};
 
 use crate::check::Checked;
 use crate::harness::names::Backend;
-use crate::resolve::layers::LayerKind;
-use crate::resolve::library::Library;
 
 /// One error for each field that a run would have to ignore.
-pub fn fields(checked: &Checked, library: &Library) -> Vec<Diagnostic> {
+pub fn fields(checked: &Checked) -> Vec<Diagnostic> {
     let harness = &checked.resolved.harness;
     let mut found = Vec::new();
     let mut refuse = |at: Span, field: &str, instead: &str| {
@@ -25,15 +23,6 @@ pub fn fields(checked: &Checked, library: &Library) -> Vec<Diagnostic> {
     if harness.security.trace.enabled.value {
         let at = harness.security.trace.enabled.at;
         refuse(at, "security.trace", "leave it out: `events.jsonl` holds every decision");
-    }
-    if harness.allow_runtime_fetch.value {
-        let at = harness.allow_runtime_fetch.at;
-        refuse(at, "allow_runtime_fetch", "copy the skills into a layer and name them in `skills`");
-    }
-    if let Some(most) = &harness.max_runtime_fetches
-        && library.layer_of(most.at) != LayerKind::Builtin
-    {
-        refuse(most.at, "max_runtime_fetches", "leave it out: nothing is fetched while an agent runs");
     }
     let learned = &harness.security.host_scanners.llm_guard;
     if let Some(model) = &learned.model

@@ -175,7 +175,7 @@ fn load(
         Err(_) if optional => return Ok(None),
         Err(name) => return Err(wrong(format!("needs the variable {name}, which is not set"))),
     };
-    let bytes = match read(&path, library) {
+    let bytes = match read(&path, file.src.at, library) {
         Ok(bytes) => bytes,
         Err(LayerReadError::Missing) if optional => return Ok(None),
         Err(error) => return Err(wrong(error.to_string())),
@@ -201,10 +201,10 @@ fn load(
 }
 
 /// An absolute path is the host's; any other is the layers'.
-fn read(path: &str, library: &Library) -> Result<Vec<u8>, LayerReadError> {
+fn read(path: &str, at: yaml::Span, library: &Library) -> Result<Vec<u8>, LayerReadError> {
     if !path.starts_with('/') {
         let local = LocalPath::parse(path).map_err(|_| LayerReadError::Outside)?;
-        let found = library.layers.find(&local).ok_or(LayerReadError::Missing)?;
+        let found = library.find(&local, at, "host_files").map_err(|_| LayerReadError::Missing)?;
         return library.layers.layer(&found).read(&found.path).map(|text| text.as_bytes().to_vec());
     }
     let about = std::fs::metadata(path)?;

@@ -137,11 +137,13 @@ fn locate(
     variables: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Option<(String, ImagePlace)>, ImageError> {
     let Some(name) = &resolved.harness.image else { return Ok(None) };
+    let at = name.at;
     let wrong = |why: String| ImageError::Name { why };
     let name = name.expand(variables).map_err(|name| wrong(format!("needs {name}, which is not set")))?;
-    let find = |path: &str| LocalPath::parse(path).ok().and_then(|path| library.layers.find(&path));
+    let find =
+        |path: &str| LocalPath::parse(path).ok().and_then(|path| library.find(&path, at, "image").ok());
     let place = match ImageRef::parse(&name, |path| find(path).is_some()).map_err(wrong)? {
-        ImageRef::Registry(image) => ImagePlace::Registry(image),
+        ImageRef::Registry(image) => ImagePlace::Registry(locked(resolved, image).map_err(wrong)?),
         ImageRef::Host(path) => ImagePlace::Host(PathBuf::from(path)),
         ImageRef::Layered(path) => find(&path)
             .and_then(|found| library.layers.host_path(&found))
@@ -149,6 +151,30 @@ fn locate(
             .ok_or_else(|| wrong(format!("names `{path}`, which no layer has on disk")))?,
     };
     Ok(Some((name, place)))
+}
+
+/// The image by the digest that the lock file has, if nothing else may be used.
+fn locked(resolved: &Resolved, image: ImageName) -> Result<ImageName, String> {
+    let Some(lock) = &resolved.lock else { return Ok(image) };
+    let help = "run `fullsend lock` and review the change of fullsend.lock";
+    let digest = lock.image(&image.to_string());
+    let digest = digest.ok_or_else(|| format!("names `{image}`, which is not in fullsend.lock: {help}"))?;
+    if image.sha256.as_ref().is_some_and(|named| named != digest) {
+        return Err(format!("names `{image}`, and fullsend.lock has the digest {digest}: {help}"));
+    }
+    Ok(ImageName { sha256: Some(digest.to_owned()), ..image })
+}
+
+/// The harness's image, if it is in a registry.
+pub fn registry_name(
+    resolved: &Resolved,
+    library: &Library,
+    variables: &dyn Fn(&str) -> Option<String>,
+) -> Option<ImageName> {
+    match locate(resolved, library, variables) {
+        Ok(Some((_, ImagePlace::Registry(image)))) => Some(image),
+        _ => None,
+    }
 }
 
 /// Where unpacked images are kept.

@@ -18,6 +18,8 @@ pub(crate) mod repository;
 pub(crate) mod servers;
 pub(crate) mod service;
 mod shell_variables;
+mod skill_server;
+mod sockets;
 pub(crate) mod spending;
 
 use std::collections::BTreeMap;
@@ -30,16 +32,15 @@ use std::time::{Duration, Instant};
 use crate::git::RepositoryError;
 use model::gateway::{Gateway, SharedBudgets};
 use sandbox::{
-    IsolationLayer, Limit, Mount, MountKind, ProbeResult, ProofError, ProofSpec, Sandbox, SandboxPart,
-    SandboxSpec, StartError,
+    IsolationLayer, Limit, Mount, ProbeResult, ProofError, ProofSpec, Sandbox, SandboxPart, SandboxSpec,
+    StartError,
 };
 
 use crate::cancel::Cancel;
 use crate::credentials::Credentials;
 use crate::event::log::Emitter;
 use crate::event::{EnforcementStatus, RunEvent};
-use crate::guard::hook_server::HookServer;
-use crate::guard::{Blocked, Guard, hook_client};
+use crate::guard::{Blocked, Guard};
 use crate::harness::Harness;
 use crate::harness::names::Weaker;
 use crate::image::Image;
@@ -56,6 +57,7 @@ use network::Served;
 use placeholders::Placeholders;
 use servers::{ApiServers, ServerError};
 use shell_variables::Around;
+use sockets::RunSockets;
 
 /// A name that the proof asks for. No program may get an address for it.
 pub const PROOF_NAME: &str = "proof.invalid";
@@ -74,7 +76,7 @@ pub struct Provisioned {
     served: Served,
     servers: ApiServers,
     /// Where hooks ask; closed with this value.
-    listening: HookServer,
+    listening: RunSockets,
     /// The runtime's own program, if it has one.
     pub program: Option<Executable>,
     /// Host directory whose files appear read-only inside; filled before the agent starts.
@@ -195,7 +197,7 @@ pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Prov
     let gateway = open_gateway(&inputs, context).map_err(ProvisionError::Model)?;
     // Before the sandbox starts: nothing can be mounted into it later.
     let staging = make_staging(context.directory)?;
-    let listening = HookServer::start(context.directory, context.guard).map_err(ProvisionError::Guard)?;
+    let listening = RunSockets::start(&inputs, &staging, context).map_err(ProvisionError::Guard)?;
     let repository_name = repository::name(context.repository);
     let root = if image.is_some() { files::Root::Image } else { files::Root::Host };
     // Before the network is planned: each server gets an address and a token there.
@@ -242,8 +244,7 @@ pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Prov
     });
     // After host files: nothing that a harness delivers may cover the runtime's settings or the guard's socket.
     spec.mounts.extend(mounts.map_err(|source| ProvisionError::Staging { path: staging.clone(), source })?);
-    spec.mounts.extend_from_slice(context.mounts);
-    spec.mounts.push(guard_socket(&listening));
+    spec.mounts.extend(context.mounts.iter().cloned().chain(listening.mounts()));
     let search = image.as_ref().map(|_| search_path(&spec));
     // After every mount is known: each one in the repository is a place that an agent would read.
     let paths_to_scan = repository::paths_to_scan(&inputs, &spec.mounts, &repository_name);
@@ -297,12 +298,6 @@ impl StartDeadline {
         }
         Ok(())
     }
-}
-
-/// Where hooks ask.
-fn guard_socket(listening: &HookServer) -> Mount {
-    let kind = MountKind::Socket { source: listening.path().to_owned() };
-    Mount { target: hook_client::SOCKET.into(), kind }
 }
 
 /// A missing program is an error at once, unless an image may have it.

@@ -23,7 +23,8 @@ use serde::{Deserialize, Serialize};
 use crate::event::clock::Moment;
 use crate::event::outcome::OutcomeKind;
 use crate::event::{
-    AgentEnding, EnforcementStatus, Envelope, FindingEvent, InputKind, RunEvent, Step, Violation,
+    AgentEnding, EnforcementStatus, Envelope, FindingEvent, InputKind, RunEvent, SkillFetchEvent, Step,
+    Violation,
 };
 
 /// The version of the record's format.
@@ -60,6 +61,9 @@ pub struct Record {
     /// Skills of the repository that a skill of the harness with the same name replaced.
     #[serde(default)]
     pub shadowed_skills: Vec<ShadowedSkill>,
+    /// Skills that the agent asked for while it ran.
+    #[serde(default)]
+    pub skill_fetches: Vec<SkillFetchEvent>,
     pub steps: Vec<StepRecord>,
     pub attempts: Vec<AttemptRecord>,
     /// The schema of the accepted output, or `built-in`.
@@ -255,6 +259,7 @@ fn apply(record: &mut Record, envelope: &Envelope) {
         RunEvent::SkillShadowed { skill, place } => {
             record.shadowed_skills.push(ShadowedSkill { skill, place });
         }
+        RunEvent::SkillFetch(fetch) => record.skill_fetches.push(fetch),
         RunEvent::Toggle { field, value, place } => record.toggles.push(Toggle { field, value, place }),
         RunEvent::Exception { field, what, reason, until } => {
             record.exceptions.push(ExceptionRecord { field, what, reason, until });

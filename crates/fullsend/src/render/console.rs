@@ -6,7 +6,7 @@ use model::{AnswerEnding, ModelEvent};
 
 use super::figures::duration;
 use super::refusal::{audited, refusal};
-use crate::event::{Envelope, FindingEvent, RunEvent, ServerState, Step};
+use crate::event::{Envelope, FindingEvent, RunEvent, ServerState, SkillFetchEvent, Step};
 
 /// The most lines of one text of the agent that are shown. `fullsend runs transcript` shows all.
 const MOST_LINES: usize = 8;
@@ -90,6 +90,12 @@ fn line(event: &RunEvent) -> Option<String> {
         }
         RunEvent::SkillShadowed { skill, place } => {
             Some(format!("  shadowed  {place}: the harness has a skill `{skill}` of its own"))
+        }
+        RunEvent::SkillFetch(SkillFetchEvent { url, name, refused, .. }) if refused.is_empty() => {
+            Some(format!("  skill     {name}: fetched from {url}"))
+        }
+        RunEvent::SkillFetch(SkillFetchEvent { url, refused, .. }) => {
+            Some(format!("  skill     {url}: refused: {refused}"))
         }
         RunEvent::Override { field, value } => {
             Some(format!("  override  {field} is {value} (the command line)"))

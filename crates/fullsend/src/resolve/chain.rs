@@ -6,8 +6,10 @@ use yaml::{Decoder, Diagnostic, Node, Shape, Span, Value};
 
 use super::layers::{Found, LayerKind};
 use super::library::Library;
+use crate::fetch::DownloadError;
 use crate::harness::Harness;
-use crate::harness::reference::{LocalPath, Ref};
+use crate::harness::reference::{LocalPath, PinnedUrl, Ref, UrlPin, UrlPrefix};
+use crate::remote::{RemoteError, RemoteUse, companion_root};
 
 /// How many harnesses may extend each other.
 const MAX_DEPTH: usize = 5;
@@ -17,6 +19,8 @@ const MAX_DEPTH: usize = 5;
 pub struct Link {
     pub found: Found,
     pub tree: Rc<Node>,
+    /// The layer whose word it is: its own, or for a remote file that of the file that names it.
+    pub said_by: LayerKind,
 }
 
 impl Link {
@@ -36,7 +40,11 @@ pub fn load(
 ) -> Vec<Link> {
     let mut links: Vec<Link> = Vec::new();
     let mut next = Some((start, None));
+    let mut said_by = nearest;
     while let Some((found, referred)) = next.take() {
+        if found.layer != LayerKind::Remote {
+            said_by = found.layer;
+        }
         if let Some(problem) = refuse(library, &links, &found, referred) {
             problems.push(problem);
             break;
@@ -51,9 +59,9 @@ pub fn load(
         let mut decoder = Decoder::part();
         Harness::decode(&tree, &mut decoder);
         problems.append(&mut decoder.diagnostics);
-        let link = Link { found, tree };
-        next = base_of(library, &link, nearest, problems);
-        links.push(link);
+        let tree = if found.layer == LayerKind::Remote { without_rights(&tree, problems) } else { tree };
+        links.push(Link { found, tree, said_by });
+        next = base_of(library, &links, nearest, problems);
     }
     links
 }
@@ -79,20 +87,26 @@ fn refuse(library: &Library, links: &[Link], found: &Found, referred: Option<Spa
 /// The harness that this one extends. One that names itself means the one of that name in a farther layer.
 fn base_of(
     library: &Library,
-    link: &Link,
+    links: &[Link],
     nearest: LayerKind,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<(Found, Option<Span>)> {
+    let link = links.last()?;
     let node = link.tree.get("base")?;
     let Value::Text(text) = &node.value else { return None };
     let path = match Ref::parse(text) {
         Ok(Ref::Local(path)) => path,
+        Ok(Ref::Url(_)) if problems.iter().any(Diagnostic::is_error) => return None,
         Ok(Ref::Url(url)) => {
-            problems.push(not_fetched("base", &url.url, node.at));
-            return None;
+            let found = remote_base(library, links, &url, node.at);
+            return found.map_err(|problem| problems.push(*problem)).ok().map(|found| (found, Some(node.at)));
         }
         Err(_) => return None,
     };
+    if link.found.layer == LayerKind::Remote {
+        let found = library.find(&path, node.at, "base");
+        return found.map_err(|problem| problems.push(*problem)).ok().map(|found| (found, Some(node.at)));
+    }
     let itself = link.path().as_ref() == Some(&path);
     let target = if itself {
         library.layers.find_beyond(link.found.layer, &path)
@@ -114,8 +128,83 @@ fn base_of(
     }
 }
 
-/// Remote resources parse and are checked; this program does not fetch them yet, and never ignores one.
-pub fn not_fetched(field: &str, url: &str, at: Span) -> Diagnostic {
-    Diagnostic::error("not-fetched", at, format!("`{field}` is at {url}, and fetching is not built yet"))
-        .help("copy it into a layer and name its path")
+/// A remote base must be under a prefix of the nearest file of the layers that has some, and under the organisation's.
+fn remote_base(
+    library: &Library,
+    links: &[Link],
+    url: &PinnedUrl,
+    at: Span,
+) -> Result<Found, Box<Diagnostic>> {
+    let rules = library.remote.rules();
+    let own = links.iter().filter(|link| link.found.layer != LayerKind::Remote).find_map(prefixes);
+    let allowed = own.as_ref().unwrap_or(&rules.allowed);
+    let ceiling = rules.ceiling.as_ref().unwrap_or(allowed);
+    // A commit also brings the files that the base names.
+    let whole = match url.pin {
+        UrlPin::Sha256(_) => url.clone(),
+        UrlPin::Commit(_) => PinnedUrl { path: companion_root(&url.path).to_owned(), ..url.clone() },
+    };
+    let is_covered =
+        |list: &[UrlPrefix]| list.iter().any(|prefix| url.is_under(prefix) && whole.is_under(prefix));
+    if !is_covered(allowed) || !is_covered(ceiling) {
+        return Err(Box::new(not_allowed("base", url, at)));
+    }
+    drop(rules);
+    library.fetch(url, RemoteUse::Base).map_err(|error| Box::new(not_fetched("base", &error, at)))
+}
+
+fn prefixes(link: &Link) -> Option<Vec<UrlPrefix>> {
+    let node = link.tree.get("allowed_remote_resources").filter(|node| !node.is_null())?;
+    let Value::List(items) = &node.value else { return None };
+    Some(items.iter().filter_map(|item| UrlPrefix::parse(item.scalar()?).ok()).collect())
+}
+
+/// What a remote file must not decide: what else may be fetched.
+const RIGHTS: &[&str] = &["allowed_remote_resources", "allow_runtime_fetch", "max_runtime_fetches"];
+
+fn without_rights(tree: &Rc<Node>, problems: &mut Vec<Diagnostic>) -> Rc<Node> {
+    let Value::Map(entries) = &tree.value else { return Rc::clone(tree) };
+    let (rights, kept): (Vec<_>, Vec<_>) =
+        entries.iter().cloned().partition(|entry| RIGHTS.contains(&entry.key.as_str()));
+    for right in rights {
+        let message = format!("`{}` of a remote base is not inherited", right.key);
+        let help = "set it in the harness itself, or in config.yaml";
+        problems.push(Diagnostic::warning("not-inherited", right.key_at, message).help(help));
+    }
+    Rc::new(Node::new(tree.at, Value::Map(kept)))
+}
+
+/// A URL that no prefix covers.
+pub fn not_allowed(field: &str, url: &PinnedUrl, at: Span) -> Diagnostic {
+    let message = format!("`{field}` is at {url}, which no prefix in `allowed_remote_resources` covers");
+    Diagnostic::error("not-allowed", at, message).help("add its prefix, or copy the file into a layer")
+}
+
+/// A remote resource that is allowed and cannot be used.
+pub fn not_fetched(field: &str, error: &RemoteError, at: Span) -> Diagnostic {
+    let message = format!("`{field}`: {error}");
+    match error {
+        RemoteError::NotCached { .. } => Diagnostic::error("remote-not-cached", at, message)
+            .help("run once without `--offline`, or run `fullsend lock`"),
+        RemoteError::NoCache | RemoteError::Store { .. } => Diagnostic::error("remote-cache", at, message)
+            .help("set XDG_CACHE_HOME to a directory of your own"),
+        RemoteError::Download { source: DownloadError::Refused { .. }, .. } => {
+            Diagnostic::error("remote-refused", at, message).help(
+                "the organisation lists hosts of its own network in `internal_hosts` of its config.yaml",
+            )
+        }
+        RemoteError::Download { .. }
+        | RemoteError::Status { .. }
+        | RemoteError::Git { .. }
+        | RemoteError::Slow { .. } => Diagnostic::error("remote-unreachable", at, message)
+            .help("check the URL and the network; HTTPS_PROXY and SSL_CERT_FILE are honoured"),
+        RemoteError::Digest { .. } => Diagnostic::error("remote-digest", at, message)
+            .help("look at what changed, then write the new digest"),
+        RemoteError::Files { .. } | RemoteError::TooMany { .. } => {
+            Diagnostic::error("remote-files", at, message)
+                .help("correct the resource, or copy it into a layer")
+        }
+        RemoteError::Lock { .. } => Diagnostic::error("remote-lock", at, message)
+            .help("run `fullsend lock` and review the change of fullsend.lock"),
+    }
 }

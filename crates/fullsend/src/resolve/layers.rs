@@ -2,6 +2,8 @@
 //! layer outwards, and in each layer under `customized/` first. Opening never leaves a layer: the kernel is asked to
 //! resolve every path beneath the layer's directory.
 
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -11,6 +13,7 @@ use rustix::fs::{Mode, OFlags};
 use sandbox::open_within;
 
 use crate::harness::reference::LocalPath;
+use crate::remote::Placed;
 
 /// Which layer a file belongs to. Ordered from far to near.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,6 +21,8 @@ pub enum LayerKind {
     Builtin,
     Organisation,
     Repository,
+    /// What was fetched for this command. No path is looked up here: a file of it is named by its URL.
+    Remote,
 }
 
 impl LayerKind {
@@ -26,6 +31,7 @@ impl LayerKind {
             Self::Builtin => "built in",
             Self::Organisation => "organisation",
             Self::Repository => "repository",
+            Self::Remote => "remote",
         }
     }
 }
@@ -40,7 +46,18 @@ pub struct Layer {
 #[derive(Debug)]
 enum Root {
     Embedded(&'static [(&'static str, &'static str)]),
-    Directory { path: PathBuf, shown: String, descriptor: OwnedFd, customized: bool },
+    Directory {
+        path: PathBuf,
+        shown: String,
+        descriptor: OwnedFd,
+        customized: bool,
+    },
+    /// The URL of each directory, and whether it holds one file.
+    Remote {
+        path: PathBuf,
+        descriptor: OwnedFd,
+        names: RefCell<BTreeMap<String, (String, bool)>>,
+    },
 }
 
 /// A file or directory that a layer has.
@@ -124,11 +141,19 @@ impl Layer {
         Ok(Self { kind, root: Root::Directory { path, shown, descriptor, customized } })
     }
 
+    /// The private directory of a command with what it fetched.
+    fn remote(path: &Path) -> std::io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let descriptor = rustix::fs::open(path, flags, Mode::empty())?;
+        let root = Root::Remote { path: path.to_owned(), descriptor, names: RefCell::default() };
+        Ok(Self { kind: LayerKind::Remote, root })
+    }
+
     /// Where the layer lies on disk, if it does.
     pub fn path(&self) -> Option<&Path> {
         match &self.root {
             Root::Embedded(_) => None,
-            Root::Directory { path, .. } => Some(path),
+            Root::Directory { path, .. } | Root::Remote { path, .. } => Some(path),
         }
     }
 
@@ -137,6 +162,14 @@ impl Layer {
             Root::Embedded(_) => format!("<built in>/{path}"),
             Root::Directory { shown, .. } if shown.is_empty() => path.to_owned(),
             Root::Directory { shown, .. } => format!("{shown}/{path}"),
+            Root::Remote { names, .. } => {
+                let (key, below) = path.split_once('/').unwrap_or((path, ""));
+                match names.borrow().get(key) {
+                    Some((url, is_one_file)) if *is_one_file || below.is_empty() => url.clone(),
+                    Some((url, _)) => format!("{url}//{below}"),
+                    None => path.to_owned(),
+                }
+            }
         }
     }
 
@@ -167,6 +200,9 @@ impl Layer {
                 }
                 exists(path).then(|| found(path.to_owned()))?
             }
+            Root::Remote { descriptor, .. } => {
+                open_within(descriptor, path, OFlags::PATH).is_ok().then(|| found(path.to_owned()))?
+            }
         }
     }
 
@@ -176,7 +212,7 @@ impl Layer {
                 Some((_, text)) => Ok(Arc::from(*text)),
                 None => Err(LayerReadError::Missing),
             },
-            Root::Directory { descriptor, .. } => {
+            Root::Directory { descriptor, .. } | Root::Remote { descriptor, .. } => {
                 let file = std::fs::File::from(open_within(descriptor, path, OFlags::RDONLY)?);
                 let about = file.metadata()?;
                 if about.is_dir() {
@@ -204,7 +240,7 @@ impl Layer {
                 let is_file = files.iter().any(|(name, _)| *name == path);
                 Ok(About { is_file, is_directory: !is_file, is_executable: false })
             }
-            Root::Directory { descriptor, .. } => {
+            Root::Directory { descriptor, .. } | Root::Remote { descriptor, .. } => {
                 let stat = rustix::fs::fstat(open_within(descriptor, path, OFlags::PATH)?)
                     .map_err(std::io::Error::from)?;
                 let kind = rustix::fs::FileType::from_raw_mode(stat.st_mode);
@@ -225,6 +261,7 @@ impl Layer {
         match &self.root {
             // The built-in harness is for prompts; lists show the user's own.
             Root::Embedded(_) if directory == "harness" => Vec::new(),
+            Root::Remote { .. } => Vec::new(),
             Root::Embedded(files) => {
                 let below = format!("{directory}/");
                 files.iter().filter_map(|(name, _)| stem(name.strip_prefix(&below)?)).collect()
@@ -252,42 +289,68 @@ pub struct About {
 
 /// All layers of one command.
 #[derive(Debug)]
-pub struct Layers(Vec<Layer>);
+pub struct Layers {
+    /// Far to near.
+    local: Vec<Layer>,
+    remote: OnceCell<Layer>,
+}
 
 impl Layers {
     /// The built-in layer and those given, which are put in order.
     pub fn new(mut others: Vec<Layer>) -> Self {
         others.push(Layer::builtin());
         others.sort_by_key(|layer| layer.kind);
-        Self(others)
+        Self { local: others, remote: OnceCell::new() }
     }
 
     pub fn get(&self, kind: LayerKind) -> Option<&Layer> {
-        self.0.iter().find(|layer| layer.kind == kind)
+        match kind {
+            LayerKind::Remote => self.remote.get(),
+            _ => self.local.iter().find(|layer| layer.kind == kind),
+        }
+    }
+
+    /// Adds a fetched resource, which is in `directory`.
+    pub fn add_remote(&self, directory: &Path, placed: &Placed) -> std::io::Result<Found> {
+        let layer = match self.remote.get() {
+            Some(layer) => layer,
+            None => {
+                let layer = Layer::remote(directory)?;
+                self.remote.get_or_init(|| layer)
+            }
+        };
+        if let Root::Remote { names, .. } = &layer.root {
+            names.borrow_mut().insert(placed.key.clone(), (placed.shown.clone(), placed.is_one_file));
+        }
+        Ok(Found { layer: LayerKind::Remote, path: placed.path() })
     }
 
     /// Far to near.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Layer> {
-        self.0.iter()
+        self.local.iter()
     }
 
     /// The nearest layer that has the path.
     pub fn find(&self, path: &LocalPath) -> Option<Found> {
-        self.0.iter().rev().find_map(|layer| layer.find(path.as_str()))
+        self.local.iter().rev().find_map(|layer| layer.find(path.as_str()))
     }
 
     /// The nearest layer that has the path, of `nearest` and those beyond it.
     pub fn find_from(&self, nearest: LayerKind, path: &LocalPath) -> Option<Found> {
-        self.0.iter().rev().filter(|layer| layer.kind <= nearest).find_map(|layer| layer.find(path.as_str()))
+        self.local
+            .iter()
+            .rev()
+            .filter(|layer| layer.kind <= nearest)
+            .find_map(|layer| layer.find(path.as_str()))
     }
 
     /// The nearest layer beyond `near` that has the path.
     pub fn find_beyond(&self, near: LayerKind, path: &LocalPath) -> Option<Found> {
-        self.0.iter().rev().filter(|layer| layer.kind < near).find_map(|layer| layer.find(path.as_str()))
+        self.local.iter().rev().filter(|layer| layer.kind < near).find_map(|layer| layer.find(path.as_str()))
     }
 
     pub fn layer(&self, found: &Found) -> &Layer {
-        self.get(found.layer).unwrap_or(&self.0[0])
+        self.get(found.layer).unwrap_or(&self.local[0])
     }
 
     /// Where a file lies on the host; built-in files lie nowhere.
@@ -297,7 +360,7 @@ impl Layers {
 
     /// The names that one directory of the layers defines, sorted, each once.
     pub fn names(&self, directory: &str) -> Vec<String> {
-        let mut names: Vec<String> = self.0.iter().flat_map(|layer| layer.names(directory)).collect();
+        let mut names: Vec<String> = self.local.iter().flat_map(|layer| layer.names(directory)).collect();
         names.sort();
         names.dedup();
         names

@@ -1,5 +1,6 @@
 //! Every file that one command reads, read once: its text, its tree and what is wrong with it.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -7,7 +8,8 @@ use std::sync::Arc;
 use yaml::{Decoder, Diagnostic, Node, ParseLimits, Shape, SourceId, Sources, Span};
 
 use super::layers::{Found, LayerKind, Layers};
-use crate::harness::reference::LocalPath;
+use crate::harness::reference::{LocalPath, PinnedUrl};
+use crate::remote::{RemoteError, RemoteResources, RemoteUse};
 
 /// The layers and what was read from them so far.
 #[derive(Debug)]
@@ -20,6 +22,10 @@ pub struct Library {
     schemas: HashMap<Found, CompiledSchema>,
     remarks: HashMap<Found, Rc<Vec<Diagnostic>>>,
     layer_of: HashMap<SourceId, LayerKind>,
+    found_of: HashMap<SourceId, Found>,
+    pub remote: RemoteResources,
+    /// For each directory of the remote layer with a `base`: where the files are that it names.
+    companions: RefCell<HashMap<String, Option<String>>>,
 }
 
 /// A schema as JSON and compiled.
@@ -38,7 +44,28 @@ impl Library {
             schemas: HashMap::new(),
             remarks: HashMap::new(),
             layer_of: HashMap::new(),
+            found_of: HashMap::new(),
+            remote: RemoteResources::default(),
+            companions: RefCell::default(),
         }
+    }
+
+    /// The same library, which may fetch what harnesses name by URL.
+    #[must_use]
+    pub fn with_remote(self, remote: RemoteResources) -> Self {
+        Self { remote, ..self }
+    }
+
+    /// A resource of the web, fetched unless the cache has it. Whether it is allowed was decided before.
+    pub fn fetch(&self, url: &PinnedUrl, needed: RemoteUse) -> Result<Found, RemoteError> {
+        let placed = self.remote.place(url, needed)?;
+        let directory = self.remote.directory().ok_or(RemoteError::NoCache)?;
+        let failed = |source| RemoteError::Store { path: directory.to_owned(), source };
+        let found = self.layers.add_remote(directory, &placed).map_err(failed)?;
+        if needed == RemoteUse::Base {
+            self.companions.borrow_mut().insert(placed.key, placed.companions);
+        }
+        Ok(found)
     }
 
     /// The layer whose file holds this place.
@@ -73,7 +100,9 @@ impl Library {
             }
         };
         if let Ok(id) = &result {
-            self.layer_of.insert(*id, found.layer);
+            // Whoever wrote a remote file has no more rights than the repository that names it.
+            self.layer_of.insert(*id, found.layer.min(LayerKind::Repository));
+            self.found_of.insert(*id, found.clone());
         }
         self.texts.insert(found.clone(), result.clone());
         result
@@ -141,9 +170,35 @@ impl Library {
         }
     }
 
-    /// Finds a referenced file; its absence is a diagnostic at the reference.
+    /// Finds a referenced file; its absence is a diagnostic at the reference. What a remote file names lies beside it.
     pub fn find(&self, path: &LocalPath, at: Span, field: &str) -> Result<Found, Box<Diagnostic>> {
-        self.layers.find(path).ok_or_else(|| self.missing(path, at, field).into())
+        match self.found_of.get(&at.source).filter(|found| found.layer == LayerKind::Remote) {
+            Some(named_by) => self.companion(named_by, path, at, field),
+            None => self.layers.find(path).ok_or_else(|| self.missing(path, at, field).into()),
+        }
+    }
+
+    /// A file that a remote one names: from the same archive or commit, or of a layer.
+    fn companion(
+        &self,
+        named_by: &Found,
+        path: &LocalPath,
+        at: Span,
+        field: &str,
+    ) -> Result<Found, Box<Diagnostic>> {
+        let key = named_by.path.split('/').next().unwrap_or_default();
+        let root = self.companions.borrow().get(key).cloned().flatten();
+        let beside = root.and_then(|root| {
+            let parts = [key, &root, path.as_str()].into_iter().filter(|part| !part.is_empty());
+            let place = parts.collect::<Vec<_>>().join("/");
+            self.layers.get(LayerKind::Remote)?.find(&place)
+        });
+        beside.or_else(|| self.layers.find(path)).ok_or_else(|| {
+            let url = self.layers.layer(named_by).shown(&named_by.path);
+            let message = format!("`{field}` names `{}`, which neither {url} nor a layer has", path.as_str());
+            let help = "name the base in an archive or a commit that also has the files that it names";
+            Box::new(Diagnostic::error("missing-file", at, message).help(help))
+        })
     }
 
     fn missing(&self, path: &LocalPath, at: Span, field: &str) -> Diagnostic {

@@ -26,6 +26,8 @@ use crate::harness::config::{Config, ImageSettings, ModelPrice};
 use crate::harness::image::PullMode;
 use crate::harness::names::ForgeName;
 use crate::harness::reference::LocalPath;
+use crate::remote::RemoteRules;
+use crate::remote::lock::{self, HarnessLock, LockFile};
 use command_line::CommandLineValue;
 use layers::{Found, LayerKind, Layers};
 use library::Library;
@@ -50,6 +52,8 @@ pub struct Choices {
     pub registries: Vec<Registry>,
     /// When an image in a registry is pulled.
     pub pull: PullMode,
+    /// Whether only what `fullsend.lock` has may be used.
+    pub is_locked: bool,
 }
 
 /// One harness, with everything decided and every decision traceable.
@@ -75,6 +79,8 @@ pub struct Resolved {
     pub prices: Vec<ModelPrice>,
     /// Which images may be pulled, and from where: the organisation's word, or the repository's where it has none.
     pub images: Option<ImageSettings>,
+    /// What `fullsend.lock` has for this harness, if nothing else may be used.
+    pub lock: Option<Rc<HarnessLock>>,
     /// Only the built-in defaults set the validation loop.
     loop_is_built_in: bool,
     /// The blocks of forges, where none of them was chosen.
@@ -135,6 +141,8 @@ pub fn resolve(
 ) -> Option<Resolved> {
     let found = find_harness(library, name, problems)?;
     let configs = Configs::load(library, problems);
+    let lock = choices.is_locked.then(|| locked(library, name, problems)).map(Rc::new);
+    library.remote.set_rules(configs.remote_rules(choices, lock.clone()));
     let links = chain::load(library, found, LayerKind::Repository, problems);
     // Only what was read whole is merged: the bounds of each file are the bounds of the result.
     if problems.iter().any(Diagnostic::is_error) {
@@ -170,6 +178,7 @@ pub fn resolve(
         organisation_policies: floors.iter().filter_map(|floor| local_path(floor.get("policy"))).collect(),
         prices: configs.prices(),
         images: configs.images(),
+        lock,
         organisation: configs.organisation,
         loop_is_built_in,
         forge: forge.filter(|_| choices.forge.is_none()),
@@ -225,6 +234,21 @@ pub fn organisation(library: &mut Library, problems: &mut Vec<Diagnostic>) -> Op
     Configs::load(library, problems).organisation
 }
 
+/// The lock file of the repository's layer.
+pub fn lock_file(library: &mut Library, problems: &mut Vec<Diagnostic>) -> Option<LockFile> {
+    let found = library.layers.get(LayerKind::Repository)?.find(lock::FILE_NAME)?;
+    let (file, mut said) = library.decode::<LockFile>(&found);
+    problems.append(&mut said);
+    file
+}
+
+/// What the lock file has for a harness. What is not in it has no resource.
+fn locked(library: &mut Library, name: &str, problems: &mut Vec<Diagnostic>) -> HarnessLock {
+    let file = lock_file(library, problems);
+    let found = file.and_then(|file| file.harnesses().find(|locked| locked.name == name));
+    found.unwrap_or_else(|| HarnessLock { name: name.to_owned(), ..HarnessLock::default() })
+}
+
 /// The `config.yaml` files of the layers.
 struct Configs {
     organisation: Option<Rc<Config>>,
@@ -272,6 +296,26 @@ impl Configs {
     fn images(&self) -> Option<ImageSettings> {
         let organisation = self.organisation.as_ref().and_then(|config| config.images.clone());
         organisation.or_else(|| self.repository.as_ref().and_then(|config| config.images.clone()))
+    }
+
+    /// What decides about remote resources before the harness itself is known.
+    fn remote_rules(&self, choices: &Choices, lock: Option<Rc<HarnessLock>>) -> RemoteRules {
+        let prefixes = |config: &Config, tree: Option<&Rc<Node>>| {
+            let is_set = tree?.get("allowed_remote_resources").is_some_and(|node| !node.is_null());
+            let list = config.allowed_remote_resources.iter().map(|prefix| prefix.value.clone());
+            is_set.then(|| list.collect::<Vec<_>>())
+        };
+        let organisation = self.organisation.as_deref();
+        let ceiling = organisation.and_then(|config| prefixes(config, self.organisation_tree.as_ref()));
+        let own = self.repository.as_ref().and_then(|it| prefixes(it, self.repository_tree.as_ref()));
+        let internal_hosts = organisation.into_iter().flat_map(|config| &config.internal_hosts);
+        RemoteRules {
+            allowed: own.or_else(|| ceiling.clone()).unwrap_or_default(),
+            ceiling,
+            internal_hosts: internal_hosts.map(|host| host.as_str().to_owned()).collect(),
+            is_offline: choices.pull == PullMode::Never,
+            lock,
+        }
     }
 
     /// What the organisation's configuration says to every harness.
@@ -328,6 +372,7 @@ fn only_for_the_organisation(config: &Config, tree: Option<&Node>) -> Vec<Diagno
         ("overrides", config.overrides.first().map(|entry| entry.field.at)),
         ("suppressions", config.suppressions.first().map(|entry| entry.rule.at)),
         ("require_output_schema", config.require_output_schema.as_ref().map(|set| set.at)),
+        ("internal_hosts", config.internal_hosts.first().map(|host| host.at)),
         ("caps", tree.and_then(|tree| tree.get("caps")).map(|caps| caps.at)),
     ];
     let found = places.into_iter().filter_map(|(key, at)| at.map(|at| (key, at)));

@@ -32,7 +32,7 @@ pub fn pinned_values(
 
 /// The organisation's files of a chain, merged.
 fn said_together(links: &[Link], forge: Option<ForgeName>) -> Option<Node> {
-    let theirs = links.iter().rev().filter(|link| link.found.layer == LayerKind::Organisation);
+    let theirs = links.iter().rev().filter(|link| link.said_by == LayerKind::Organisation);
     let maps = theirs.filter(|link| matches!(link.tree.value, Value::Map(_)));
     let all = maps.map(|link| (*link.tree).clone()).reduce(Harness::merge)?;
     Some(with_forge(all, forge))

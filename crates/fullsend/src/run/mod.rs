@@ -223,13 +223,12 @@ fn sequence(
     let host_variable = |name: &str| environment.get(name).cloned();
     let variable = |name: &str| variables::value(&host_variable, name);
     let time_limit = Duration::from_secs(checked.resolved.harness.timeout_minutes.get() * 60);
-    let script_output = request.script_output.as_ref();
     let host = Host {
         library: &library,
         repository: &repository,
         environment: &environment,
         directory,
-        script_output,
+        script_output: request.script_output.as_ref(),
     };
     let scripts = checked.scripts.clone();
     let mut variables = host.script_environment(&checked, &variable);

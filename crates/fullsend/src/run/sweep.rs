@@ -42,7 +42,7 @@ fn sweep_one(run: &StoredRun, swept: &mut Swept) -> Result<(), String> {
     }
     // Removes only sandboxes without a living owner.
     sandbox::sweep(&directory.join(SANDBOXES)).map_err(|error| error.to_string())?;
-    for remains in [SANDBOXES, "staging", "prescript.out", "guard.sock"] {
+    for remains in [SANDBOXES, "staging", "prescript.out", "guard.sock", "skills.sock"] {
         let path = directory.join(remains);
         let removed =
             if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };

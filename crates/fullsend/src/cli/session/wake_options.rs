@@ -11,6 +11,8 @@ use session::{LeaseTerms, SessionLimits};
 
 use super::super::configuration::ConfigurationOptions;
 use super::super::exit::{Exit, Failure};
+use super::super::lock_options::LockOptions;
+use super::super::pull_options::PullOptions;
 use super::super::run::{environment, forbid_core_dumps, runs_directory};
 use super::super::write_stderr;
 use super::default_store::state_directory;
@@ -41,6 +43,10 @@ pub struct WakeOptions {
     /// Seconds after which a silent worker loses its lease
     #[arg(long, value_name = "SECONDS", hide = true, default_value_t = LEASE_SECONDS)]
     lease_seconds: u64,
+    #[command(flatten)]
+    pull: PullOptions,
+    #[command(flatten)]
+    lock: LockOptions,
     #[command(flatten)]
     configuration: ConfigurationOptions,
 }
@@ -95,13 +101,17 @@ impl WakeOptions {
             write_stderr(&format!("warning: cannot clean up after an earlier run: {problem}\n"));
         }
         let configuration = self.configuration.clone();
+        let pull = self.pull.mode();
+        let lock = self.lock;
         let store = store.clone();
         let quiet = self.quiet || self.json;
         let call_timeout = Duration::from_millis(self.lease_seconds * 1_000 / 3).min(MAX_CALL);
         let console = Mutex::new(Console::default());
         Ok(WakeContext {
             open: Arc::new(move || {
-                let opened = configuration.open().map_err(|failure| failure.message)?;
+                let mut opened = configuration.open().map_err(|failure| failure.message)?;
+                opened.choices.pull = pull;
+                lock.choose(&mut opened.choices);
                 let (library, choices, repository, guard) = opened.into_parts();
                 Ok(LayerSnapshot { library, choices, repository, guard })
             }),

@@ -93,7 +93,7 @@ pub fn start(
 }
 
 fn start_one(server: &ApiServer, around: &RunContext<'_>) -> Result<Running, String> {
-    let found = around.library.layers.find(&server.script.value);
+    let found = around.library.find(&server.script.value, server.script.at, "script").ok();
     let program = found.and_then(|found| around.library.layers.host_path(&found));
     let program = program.ok_or_else(|| format!("has no program `{}`", server.script.as_str()))?;
     let token = Secret::new(format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple()));

@@ -1,0 +1,155 @@
+//! `fullsend lock`: writes the digests of every remote resource and image that harnesses use, for `--locked`.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use clap::Args;
+use yaml::Diagnostic;
+
+use super::configuration::{Configuration, ConfigurationOptions, variable};
+use super::exit::{Exit, Failure};
+use super::pull_options::{PullOptions, pull_image, store_directory};
+use crate::check;
+use crate::harness::image::ImageName;
+use crate::harness::names::ForgeName;
+use crate::provision::image;
+use crate::registry::ImageStore;
+use crate::remote::lock::{self, HarnessLock};
+use crate::resolve::layers::LayerKind;
+use crate::resolve::{Choices, lock_file, resolve};
+
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// Harnesses to lock; what the file says about others stays [default: all]
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Lock this harness again, with the images that its tags mean now
+    #[arg(long, value_name = "NAME", conflicts_with = "names")]
+    update: Vec<String>,
+    #[command(flatten)]
+    pull: PullOptions,
+    #[command(flatten)]
+    place: ConfigurationOptions,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let mut opened = arguments.place.open()?;
+    opened.choices.pull = arguments.pull.mode();
+    let path = path(&opened)?;
+    let mut problems = Vec::new();
+    let old: Vec<HarnessLock> =
+        lock_file(&mut opened.library, &mut problems).iter().flat_map(lock::LockFile::harnesses).collect();
+    let all = opened.library.layers.names("harness");
+    let named = if arguments.update.is_empty() { &arguments.names } else { &arguments.update };
+    let chosen = if named.is_empty() { &all } else { named };
+    let mut locked = Vec::new();
+    for name in chosen {
+        let kept = old.iter().find(|old| old.name == *name && !arguments.update.contains(name));
+        locked.push(lock_one(&mut opened, name, kept, arguments, &mut problems)?);
+    }
+    super::check::show(&opened.library.sources, &problems);
+    if problems.iter().any(Diagnostic::is_error) {
+        return Ok(super::check::verdict(&problems));
+    }
+    for used in &locked {
+        let count =
+            |number: usize, word: &str| format!("{number} {word}{}", if number == 1 { "" } else { "s" });
+        let resources = count(used.resources.len(), "resource");
+        let images = count(used.images.len(), "image");
+        super::write_stderr(&format!("{}: {resources}, {images}\n", used.name));
+    }
+    let is_other = |old: &&HarnessLock| all.contains(&old.name) && !chosen.contains(&old.name);
+    locked.extend(old.iter().filter(is_other).cloned());
+    locked.retain(|used| !used.resources.is_empty() || !used.images.is_empty());
+    locked.sort_by(|one, other| one.name.cmp(&other.name));
+    write(&path, &lock::text(&locked))?;
+    super::write_stderr(&format!("wrote {}\n", path.display()));
+    Ok(Exit::Done)
+}
+
+/// In the repository's own directory of configuration.
+fn path(opened: &Configuration) -> Result<PathBuf, Failure> {
+    if opened.is_of_a_commit() {
+        let message = "the configuration is read from a commit, and a lock file is written beside the files as they are";
+        return Err(Failure::new(Exit::Usage, message).help("use --config-ref worktree"));
+    }
+    let layer = opened.library.layers.get(LayerKind::Repository).and_then(|layer| layer.path());
+    let layer = layer.ok_or_else(|| {
+        Failure::new(Exit::Invalid, "there is no .fullsend directory")
+            .help("run `fullsend init` to create one")
+    })?;
+    Ok(layer.join(lock::FILE_NAME))
+}
+
+/// A file has its name only when it is whole.
+fn write(path: &std::path::Path, text: &str) -> Result<(), Failure> {
+    let failed = |error: &std::io::Error| {
+        Failure::new(Exit::Missing, format!("cannot write {}: {error}", path.display()))
+    };
+    let directory = path.parent().unwrap_or(path);
+    let mut file = tempfile::Builder::new()
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(directory)
+        .map_err(|error| failed(&error))?;
+    std::io::Write::write_all(&mut file, text.as_bytes()).map_err(|error| failed(&error))?;
+    file.persist(path).map(drop).map_err(|error| failed(&error.error))
+}
+
+/// What a harness uses on any forge.
+fn lock_one(
+    opened: &mut Configuration,
+    name: &str,
+    kept: Option<&HarnessLock>,
+    arguments: &Arguments,
+    problems: &mut Vec<Diagnostic>,
+) -> Result<HarnessLock, Failure> {
+    let mut images = BTreeSet::new();
+    opened.library.remote.take_used();
+    for forge in forges(opened.choices.forge) {
+        let choices = Choices { forge, ..opened.choices.clone() };
+        let mut said = Vec::new();
+        let resolved = resolve(&mut opened.library, name, &choices, &mut said);
+        // The harness has blocks for other forges only.
+        if said.iter().any(|problem| problem.code == "no-forge-block") {
+            continue;
+        }
+        if let Some(resolved) = resolved {
+            images.extend(image::registry_name(&resolved, &opened.library, &variable));
+            check::check(&mut opened.library, resolved, &mut said);
+        }
+        said.retain(Diagnostic::is_error);
+        problems.extend(said);
+    }
+    let resources = opened.library.remote.take_used();
+    let mut used = HarnessLock { name: name.to_owned(), resources, images: Vec::new() };
+    for image in images {
+        let locked = kept.and_then(|kept| kept.image(&image.to_string()));
+        let digest = match locked {
+            Some(digest) => digest.to_owned(),
+            None => digest_of(&image, arguments)?,
+        };
+        used.images.push((image.to_string(), digest));
+    }
+    Ok(used)
+}
+
+fn forges(chosen: Option<ForgeName>) -> Vec<Option<ForgeName>> {
+    match chosen {
+        Some(forge) => vec![Some(forge)],
+        None => {
+            [None].into_iter().chain(ForgeName::WORDS.iter().map(|word| ForgeName::parse(word))).collect()
+        }
+    }
+}
+
+/// Pulls the image, and pulls it again by its digest, so that `--locked --offline` finds it.
+fn digest_of(image: &ImageName, arguments: &Arguments) -> Result<String, Failure> {
+    // A tag that was pulled some time ago may mean another image now.
+    pull_image(image, &arguments.pull.or_always(), &arguments.place)?;
+    let store = store_directory()?;
+    let pulled = ImageStore::at(&store).find(image);
+    let digest = pulled.map(|(image, _)| image.sha256).unwrap_or_default();
+    let exact = ImageName { sha256: Some(digest.clone()), ..image.clone() };
+    pull_image(&exact, &arguments.pull, &arguments.place)?;
+    Ok(digest)
+}

@@ -1,0 +1,176 @@
+//! `fullsend.lock`: for each harness the digests of its remote resources and images, as they were reviewed. With `--locked` a
+//! command uses nothing else.
+
+use yaml::{At, record};
+
+use crate::harness::names::{FormatVersion, Identifier};
+
+/// Its name in the repository's layer.
+pub const FILE_NAME: &str = "fullsend.lock";
+
+record! {
+    /// The lock file.
+    pub struct LockFile {
+        /// Version of this format.
+        version: Option<FormatVersion>,
+        /// What each harness uses.
+        harnesses: Vec<LockedHarness>,
+    }
+}
+
+record! {
+    /// What one harness uses.
+    pub struct LockedHarness {
+        /// Its name.
+        name: At<Identifier>,
+        /// Files from elsewhere.
+        resources: Vec<LockedResource>,
+        /// Images in registries.
+        images: Vec<LockedImage>,
+    }
+}
+
+record! {
+    /// A file, an archive or the files of a commit.
+    pub struct LockedResource {
+        /// As the harness writes it.
+        url: At<String>,
+        /// What it is needed as: file, directory or base.
+        needed: At<String>,
+        /// The digest of its names, modes and contents.
+        sha256: At<String>,
+    }
+}
+
+record! {
+    /// An image in a registry.
+    pub struct LockedImage {
+        /// As the harness writes it.
+        name: At<String>,
+        /// The digest that the registry has under this name.
+        sha256: At<String>,
+    }
+}
+
+/// A resource that a harness uses.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ResourceLock {
+    /// With its digest or commit.
+    pub url: String,
+    pub needed: String,
+    pub sha256: String,
+}
+
+/// What one harness uses, apart from the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HarnessLock {
+    pub name: String,
+    pub resources: Vec<ResourceLock>,
+    /// Names and digests.
+    pub images: Vec<(String, String)>,
+}
+
+impl LockFile {
+    pub fn harnesses(&self) -> impl Iterator<Item = HarnessLock> {
+        self.harnesses.iter().map(|LockedHarness { name, resources, images }| HarnessLock {
+            name: name.as_str().to_owned(),
+            resources: resources.iter().map(LockedResource::plain).collect(),
+            images: images
+                .iter()
+                .map(|image| (image.name.value.clone(), image.sha256.value.clone()))
+                .collect(),
+        })
+    }
+}
+
+impl LockedResource {
+    fn plain(&self) -> ResourceLock {
+        let Self { url, needed, sha256 } = self;
+        ResourceLock { url: url.value.clone(), needed: needed.value.clone(), sha256: sha256.value.clone() }
+    }
+}
+
+impl HarnessLock {
+    /// Why a resource is not the locked one, if it is not.
+    pub fn refuse(&self, found: &ResourceLock) -> Option<String> {
+        let same = |entry: &&ResourceLock| entry.url == found.url && entry.needed == found.needed;
+        match self.resources.iter().find(same) {
+            None => Some(format!("is not in {FILE_NAME}")),
+            Some(entry) if entry.sha256 != found.sha256 => {
+                Some(format!("has the digest {}, and {FILE_NAME} has {}", found.sha256, entry.sha256))
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// The locked digest of an image.
+    pub fn image(&self, name: &str) -> Option<&str> {
+        self.images.iter().find(|(image, _)| image == name).map(|(_, digest)| digest.as_str())
+    }
+}
+
+/// The text of the file.
+pub fn text(harnesses: &[HarnessLock]) -> String {
+    let mut text =
+        "# Written by `fullsend lock`. Review a change of this file like a change of code.\nversion: 1\nharnesses:".to_owned();
+    if harnesses.is_empty() {
+        text.push_str(" []\n");
+        return text;
+    }
+    text.push('\n');
+    // Neither a URL nor the name of an image has a character that JSON's quotes do not keep.
+    let quoted = |value: &str| serde_json::Value::from(value).to_string();
+    for HarnessLock { name, resources, images } in harnesses {
+        text.push_str(&format!("- name: {}\n", quoted(name)));
+        text.push_str(if resources.is_empty() { "  resources: []\n" } else { "  resources:\n" });
+        for ResourceLock { url, needed, sha256 } in resources {
+            let url = quoted(url);
+            text.push_str(&format!("  - url: {url}\n    needed: {needed}\n    sha256: '{sha256}'\n"));
+        }
+        text.push_str(if images.is_empty() { "  images: []\n" } else { "  images:\n" });
+        for (name, sha256) in images {
+            text.push_str(&format!("  - name: {}\n    sha256: '{sha256}'\n", quoted(name)));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use yaml::{Decoder, ParseLimits, Shape, Sources};
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let resource = |url: &str| ResourceLock {
+            url: url.to_owned(),
+            needed: "base".to_owned(),
+            sha256: "a".repeat(64),
+        };
+        let all = [
+            HarnessLock { name: "a".to_owned(), ..HarnessLock::default() },
+            HarnessLock {
+                name: "triage".to_owned(),
+                resources: vec![
+                    resource("https://example.com/x#sha256=00"),
+                    resource("git+https://h/r@0//p: q"),
+                ],
+                images: vec![("quay.io/acme/x:1".to_owned(), "b".repeat(64))],
+            },
+        ];
+        for part in [&all[..0], &all[..]] {
+            let mut sources = Sources::default();
+            let id = sources.add("fullsend.lock", text(part));
+            let tree = yaml::parse(&sources, id, ParseLimits::default()).unwrap();
+            let file = LockFile::decode(&tree, &mut Decoder::whole()).unwrap();
+            assert_eq!(file.harnesses().collect::<Vec<_>>(), part);
+        }
+        assert_eq!(all[1].refuse(&resource("https://example.com/x#sha256=00")), None);
+        assert_eq!(
+            all[1].refuse(&resource("https://example.com/y#sha256=00")).unwrap(),
+            "is not in fullsend.lock"
+        );
+        let changed = ResourceLock { sha256: "c".repeat(64), ..resource("https://example.com/x#sha256=00") };
+        assert!(all[1].refuse(&changed).unwrap().starts_with("has the digest cccc"));
+    }
+}
