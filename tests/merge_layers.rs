@@ -104,7 +104,8 @@ fn a_base_that_does_not_exist_or_is_not_allowed_is_refused() {
     assert!(error.contains("did you mean `harness/triage.yaml`?"), "{error}");
     let url = format!("https://example.com/h.yaml#sha256={}", "a".repeat(64));
     let error = refusal(&world(&[(REPOSITORY, &format!("base: {url}\nagent: agents/a.md\n"))]));
-    let said = "`base` is at https://example.com/h.yaml, which no prefix in `allowed_remote_resources` covers";
+    let said =
+        "`base` is at https://example.com/h.yaml, which no prefix in `allowed_remote_resources` covers";
     assert!(error.contains(said), "{error}");
 }
 

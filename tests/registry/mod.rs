@@ -76,7 +76,8 @@ fn a_tag_is_locked_to_its_digest() {
         served.lock().unwrap().get(&asked.path).cloned().unwrap_or_else(|| Reply::new(404, ""))
     });
     let name = format!("{}/acme/tool:1", registry.host);
-    let world = World::scripted(&format!("image: {name}\n"), r#"{"turns":[[{"finish":{"summary":"done"}}]]}"#);
+    let world =
+        World::scripted(&format!("image: {name}\n"), r#"{"turns":[[{"finish":{"summary":"done"}}]]}"#);
     let missing = world.run(&["check", "triage", "--locked"]);
     assert!(missing.code == 3 && missing.err.contains("which is not in fullsend.lock"), "{}", missing.all());
     let lock = || fs::read_to_string(world.path("repo/.fullsend/fullsend.lock")).unwrap();
