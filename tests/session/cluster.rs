@@ -99,7 +99,7 @@ impl Cluster {
         drop(free);
         let settings = format!(
             "[databases]\n* = host={} port={} user=fullsend\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
-             unix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 2\n",
+             unix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 2\nserver_login_retry = 1\n",
             self.directory().display(),
             self.port
         );
