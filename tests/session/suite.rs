@@ -2,6 +2,7 @@
 
 mod appends;
 mod bundles;
+mod children;
 mod dead_letters;
 mod endings;
 mod labels;

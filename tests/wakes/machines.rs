@@ -93,3 +93,27 @@ fn a_worker_runs_sessions_whose_labels_it_serves() {
     assert_eq!((ran.code, ran.out.lines().count()), (0, 1), "{}", ran.err);
     assert_eq!(stage.show(&id)["status"], "idle");
 }
+
+/// A session starts another one, which works and reports back.
+#[test]
+fn a_session_starts_another_and_gets_its_result() {
+    let spawns = json!({
+        "response": "I asked for help.", "summary": "Waiting.", "outcome": "sleep",
+        "spawn": [{ "title": "a part", "message": "do a part of it" }],
+    });
+    let stage = Stage::new(&[
+        when("which you started, ended: The part is done.", json!([finish(sleeps("All is done."))])),
+        when("do a part of it", json!([finish(sleeps("The part is done."))])),
+        when(EVERY_WAKE, json!([finish(spawns)])),
+    ]);
+    let id = stage.told("do it");
+    let ran = stage.world.run(&["worker", "--drain", "--json"]);
+    assert_eq!((ran.code, ran.out.lines().count()), (0, 3), "{}{}", ran.out, ran.err);
+    let shown = stage.show(&id);
+    assert_eq!(shown["status"], "idle");
+    let child = shown["children"][0]["id"].as_str().unwrap();
+    assert_eq!(stage.show(child)["parent"]["session"], id.as_str());
+    let said: Vec<Json> =
+        stage.of_type(&id, "agent.message").iter().map(|event| event["message"].clone()).collect();
+    assert_eq!(said, ["I asked for help.", "All is done."]);
+}

@@ -185,6 +185,14 @@ pub fn an_environment_stands_over_the_harness_and_may_not_change_under_a_session
     assert_eq!(worker.code, 0, "{}", worker.err);
     assert!(worker.err.contains("changed since"), "{}", worker.err);
     assert_eq!(stage.show(&id)["pending"], 1, "nothing was consumed");
+    let accepted = stage.world.run(&["session", "accept-environment", &id]);
+    assert_eq!(accepted.code, 0, "{}", accepted.err);
+    assert!(accepted.out.contains("from now on"), "{}", accepted.out);
+    stage.wakes(&id, 0);
+    let plain = stage.create(&[]);
+    let refused = stage.world.run(&["session", "accept-environment", &plain]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("the session has no environment"), "{}", refused.err);
 }
 
 /// A session of many messages wakes with its summary and the newest of them, and says what it left out.

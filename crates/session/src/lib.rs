@@ -17,10 +17,12 @@ pub use api::objects::MAX_OBJECT_BYTES;
 pub use api::sessions::{PAGE_LIMIT, RemoveTerms, Sessions};
 pub use api::worker::{ClaimTarget, ClaimedWake, Renewal};
 pub use decide::approval::{Approval, Approvals};
+pub use decide::children::{ChildEffects, ChildResult, SpawnedSession};
 pub use decide::commit::{FailureClass, WakeCommit, WakeEnding};
 pub use decide::control::DeadLetterAction;
 pub use decide::directive::{
-    CustomToolCall, DIRECTIVE_SCHEMA, DIRECTIVE_TAG, Directive, DirectiveError, DirectiveOutcome, WakeRequest,
+    CustomToolCall, DIRECTIVE_SCHEMA, DIRECTIVE_TAG, Directive, DirectiveError, DirectiveOutcome,
+    SpawnRequest, WakeRequest,
 };
 pub use decide::ingress::{SessionInput, admit};
 pub use decide::lease::{Lease, LeaseHolder, LeaseTerms};
@@ -33,7 +35,9 @@ pub use log::event::{
     SessionUsage, StartedSpan, ToolRequestRef, WakeEnd, WakeStart,
 };
 pub use log::fold::InvalidTransition;
-pub use log::header::{HEADER_VERSION, ResourceAccess, SessionEnvironment, SessionHeader, SessionResource};
+pub use log::header::{
+    HEADER_VERSION, ParentSession, ResourceAccess, SessionEnvironment, SessionHeader, SessionResource,
+};
 pub use log::id::{EventId, InvalidId, RequestId, SessionId, SpanId, WakeId};
 pub use log::learning::{Learning, LearningKind, StoredLearning};
 pub use log::memory::{
@@ -41,7 +45,7 @@ pub use log::memory::{
 };
 pub use log::seq::{Seq, SeqSet};
 pub use log::state::{
-    CurrentWake, DueTimes, STATE_VERSION, SessionState, ToolRequest, ToolRequestKind, WakePhase,
+    ChildSession, CurrentWake, DueTimes, STATE_VERSION, SessionState, ToolRequest, ToolRequestKind, WakePhase,
 };
 pub use log::status::{ErrorClass, SessionStatus, SpanResult, StopReason, WakePriority};
 pub use log::time::{TimeSeed, Timestamp};

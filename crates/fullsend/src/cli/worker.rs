@@ -64,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         },
         filter,
         can_run: Arc::new(move |session: &Session| {
-            wake::check(&check_context, &session.header).map_err(|error| error.message)
+            wake::check(&check_context, session).map_err(|error| error.message)
         }),
         lease_terms: context.lease_terms.clone(),
         connect: Arc::clone(&context.connect),

@@ -29,8 +29,8 @@ pub fn describe(session: &Session, requests: &[(ToolRequest, Json)]) -> Json {
     json!({
         "id": header.id, "repository": header.repository, "organisation": header.organisation,
         "imported": header.imported, "agent": header.agent, "harness": header.harness, "labels": header.labels,
-        "environment": header.environment, "resources": header.resources,
-        "created_ms": header.created_ms, "status": state.status, "stop_reason": state.stop_reason,
+        "environment": session.environment(), "resources": header.resources,
+        "parent": header.parent, "children": state.children, "created_ms": header.created_ms, "status": state.status, "stop_reason": state.stop_reason,
         "head": state.head, "pending": state.pending.len() + state.interrupts.len(),
         "dead": state.dead, "requests": open,
         "wakes": state.wakes, "attempt": state.wake.as_ref().map(|wake| wake.attempt), "usage": state.usage,

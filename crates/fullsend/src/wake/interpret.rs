@@ -40,6 +40,7 @@ pub fn ending(run: &EndedRun<'_>) -> WakeEnding {
             queued_wakes: Vec::new(),
             learnings: Vec::new(),
             custom_tools: Vec::new(),
+            spawn: Vec::new(),
         }),
         // A rejected output with a valid directive was rejected for something else.
         EndCause::InvalidOutput | EndCause::NoOutput | EndCause::Denied | EndCause::Asked => {

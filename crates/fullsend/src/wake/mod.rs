@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use sandbox::Mount;
 use session::{
     ClaimedWake, ContextSource, ContextWindow, EventId, FailureClass, Lease, LeaseTerms, Payload, RunReport,
-    SessionError, SessionHeader, SessionId, SessionLimits, SessionRefusal, SessionState, SessionStatus,
-    Sessions, Sha256Digest, StoreError, TimeSeed, Timestamp, WakeCommit, WakeEnding, WakeId,
+    Session, SessionError, SessionId, SessionLimits, SessionRefusal, SessionState, SessionStatus, Sessions,
+    Sha256Digest, StoreError, TimeSeed, Timestamp, WakeCommit, WakeEnding, WakeId,
 };
 
 use crate::cancel::Cancel;
@@ -151,19 +151,19 @@ pub fn wake(
 }
 
 /// Checks whether a wake of this session could start now.
-pub fn check(context: &WakeContext, header: &SessionHeader) -> Result<(), PrepareError> {
-    prepare_run(context, header).map(drop)
+pub fn check(context: &WakeContext, session: &Session) -> Result<(), PrepareError> {
+    prepare_run(context, session).map(drop)
 }
 
 /// What a run starts from: the layers as they are now, the checked harness, the session's resources.
 fn prepare_run(
     context: &WakeContext,
-    header: &SessionHeader,
+    session: &Session,
 ) -> Result<(LayerSnapshot, Checked, Vec<Mount>), PrepareError> {
     let mut layers = (context.open)().map_err(PrepareError::invalid)?;
     let lookup = |name: &str| context.environment.get(name).cloned();
-    let checked = prepare(&mut layers, header, &lookup)?;
-    let resources = resources::mounts(&header.resources).map_err(PrepareError::missing)?;
+    let checked = prepare(&mut layers, session, &lookup)?;
+    let resources = resources::mounts(&session.header.resources).map_err(PrepareError::missing)?;
     Ok((layers, checked, resources))
 }
 
@@ -197,7 +197,8 @@ fn bounded_run(
     reports: &Arc<RunReports>,
     confirmations: &Arc<ToolConfirmations>,
 ) -> Result<BoundedRun, PrepareError> {
-    let (layers, checked, resources) = prepare_run(context, &source.session.header)?;
+    check_budget(&source.session)?;
+    let (layers, checked, resources) = prepare_run(context, &source.session)?;
     let harness = &checked.resolved.harness;
     let variables = |name: &str| context.environment.get(name).cloned();
     let weights = guard::weights_file::find(&variables);
@@ -254,6 +255,18 @@ fn bounded_run(
     drop(layers.guard);
     let shown_memory = screened.memory.into_iter().map(|file| file.name).collect();
     Ok(BoundedRun { outcome, prompt, runtime, shown_memory, lease_state: keeper.stop() })
+}
+
+/// A child session starts no wake after it has cost its budget. Its parent gets the reason as its result.
+fn check_budget(session: &Session) -> Result<(), PrepareError> {
+    let cost = session.state.usage.cost_microdollars;
+    match session.header.parent {
+        Some(parent) if cost >= parent.budget_microdollars => Err(PrepareError {
+            message: "the session has cost as much as its parent allows".to_owned(),
+            cause: EndCause::BudgetSpent,
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// The directive as the agent wrote it: in the accepted output, else in the output that was rejected last.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde_json::Value as Json;
-use session::{DIRECTIVE_SCHEMA, Directive, DirectiveError, SessionHeader, Sha256Digest};
+use session::{DIRECTIVE_SCHEMA, Directive, DirectiveError, Session, Sha256Digest};
 use yaml::Diagnostic;
 
 use super::interpret::DIRECTIVE_FILE;
@@ -62,11 +62,12 @@ impl PrepareError {
 /// Resolves and checks a session's harness, and adds the directive that its agent must write.
 pub fn prepare(
     layers: &mut LayerSnapshot,
-    header: &SessionHeader,
+    session: &Session,
     lookup: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Checked, PrepareError> {
     let LayerSnapshot { library, choices, repository, .. } = layers;
-    choices.environment = header.environment.as_ref().map(|environment| environment.id.clone());
+    let header = &session.header;
+    choices.environment = session.environment().map(|environment| environment.id.clone());
     let mut problems = Vec::new();
     let context = PreflightContext {
         environment: lookup,
@@ -77,13 +78,14 @@ pub fn prepare(
     let Some(checked) = preflight(library, &header.agent, choices, &context, &mut problems) else {
         return Err(PrepareError::invalid(first_error(library, &header.agent, &problems)));
     };
-    if let Some(known) = &header.environment {
+    if let Some(known) = session.environment() {
         let found = environment::find(library, &known.id);
         let digest = found.and_then(|found| environment::digest(library, &found)).map(Sha256Digest);
         if digest != Some(known.digest) {
             return Err(PrepareError::invalid(format!(
-                "environment `{}` changed since the session was created; restore it or create a new session",
-                known.id
+                "environment `{}` changed since the session was created; restore it, or run `fullsend session \
+                 accept-environment {}`",
+                known.id, header.id
             )));
         }
     }

@@ -130,6 +130,8 @@ fn head(source: &PromptSource<'_>) -> String {
          - `queued_wakes`: more times at which you want to be woken.\n\
          - `learnings`: what your later sessions should know.\n\
          - `custom_tools`: calls of tools that only the user can run. The session pauses until the user answers.\n\
+         - `spawn`: sessions of yours to start beside this one, each with a `title` and a `message`. You get their results \
+         as new inputs.\n\
          If you have no tool to submit the directive, end your answer with the JSON in a <{DIRECTIVE_TAG}> element.",
         wake.id, session.header.id,
     )
@@ -287,6 +289,10 @@ fn describe(event: &SessionEvent, most: usize) -> (String, bool) {
         Payload::UserCustomToolResult { request_id, output, is_error, .. } => {
             let verb = if *is_error { "failed with" } else { "returned" };
             format!("the tool of request {request_id} {verb}: {output}")
+        }
+        Payload::UserChildResult { child, is_error, message, .. } => {
+            let verb = if *is_error { "failed" } else { "ended" };
+            format!("session {child}, which you started, {verb}: {message}")
         }
         Payload::AgentMessage { message, summary } if message.is_empty() => format!("you: ({summary})"),
         Payload::AgentMessage { message, .. } => format!("you: {message}"),

@@ -52,9 +52,10 @@ pub struct WorkerPlan {
 /// The longest wait for a due wake. A store notifies what becomes due sooner.
 const MAX_WAIT: Duration = Duration::from_secs(20);
 
-/// How long a worker that lost many races for a wake waits before the next one, at first and at most. One worker alone loses no
-/// race and never waits.
-const MIN_JITTER: Duration = Duration::from_millis(4);
+/// How long a worker that lost a race for a wake waits before the next one, at first and at most. The worker that won looks at
+/// once, so that one wake among many idle workers costs each of the others one look. One worker alone loses no race and never
+/// waits.
+const MIN_JITTER: Duration = Duration::from_millis(32);
 const MAX_JITTER: Duration = Duration::from_millis(250);
 
 /// How long one part of a wait may be, so that a cancelled worker stops soon.
@@ -183,7 +184,7 @@ impl WorkerThread<'_> {
         self.busy.fetch_sub(1, Ordering::SeqCst);
         let (worked, survey) = worked?;
         if worked {
-            self.jitter.set(self.jitter.get() / 2);
+            self.jitter.set(Duration::ZERO);
             return Ok(self.plan.until == WorkUntil::Once);
         }
         match self.plan.until {
@@ -263,7 +264,7 @@ impl WorkerThread<'_> {
         Ok(())
     }
 
-    /// Waits for a random time that grows while other workers are faster. A claim halves it.
+    /// Waits for a random time that grows while other workers are faster. A claim ends it.
     fn stand_back(&self) {
         let jitter = self.jitter.get();
         let random = uuid::Uuid::new_v4().as_bytes()[0];

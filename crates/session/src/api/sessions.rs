@@ -12,8 +12,8 @@ use crate::decide::ingress::{self, SessionInput};
 use crate::decide::lease::LeaseHolder;
 use crate::decide::limits::SessionLimits;
 use crate::decide::refusal::SessionRefusal;
-use crate::log::event::{EVENT_VERSION, QueuedWake, SessionEvent};
-use crate::log::header::SessionHeader;
+use crate::log::event::{ACTOR_EVENT_VERSION, QueuedWake, SessionEvent};
+use crate::log::header::{SessionEnvironment, SessionHeader};
 use crate::log::id::{EventId, SessionId};
 use crate::log::learning::StoredLearning;
 use crate::log::memory::MemoryFile;
@@ -256,6 +256,24 @@ impl Sessions {
         })
     }
 
+    /// Moves a session to its environment as it is now. The session must have been created in an environment with this id.
+    pub fn accept_environment(
+        &mut self,
+        id: SessionId,
+        environment: &SessionEnvironment,
+        seed: &mut TimeSeed,
+    ) -> Result<SessionState, SessionError> {
+        self.write(id, |found, _| {
+            let session = &found.session;
+            if session.header.environment.as_ref().is_none_or(|known| known.id != environment.id) {
+                let why = "the session was not created in this environment";
+                return Err(SessionRefusal::Field { what: "environment", why });
+            }
+            let drafted = control::accept_environment(&session.state, environment, seed)?;
+            Ok((drafted, session.holder.clone()))
+        })
+    }
+
     /// Retries or drops dead letters.
     pub fn dead_letters(
         &mut self,
@@ -329,11 +347,11 @@ impl Sessions {
         let limits = &self.limits;
         let actor = &self.actor;
         let found = self.store.update(UpdateTarget::Session { id, events }, &mut |found| {
-            let mut change = decide(found, limits)?;
+            let mut change = decide(found, limits)?.map(|change| change.with_result(&found.session, limits));
             if let (Some(change), Some(_)) = (&mut change, actor) {
                 for event in &mut change.events {
                     event.by.clone_from(actor);
-                    event.version = EVENT_VERSION;
+                    event.version = event.version.max(ACTOR_EVENT_VERSION);
                 }
             }
             Ok(change)

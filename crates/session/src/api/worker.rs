@@ -2,6 +2,7 @@
 //! has the fence that checks it.
 
 use crate::api::sessions::Sessions;
+use crate::decide::children::{self, ChildEffects};
 use crate::decide::claim::{self, ClaimReason, ClaimResult};
 use crate::decide::commit::{self, CommitPlace, WakeCommit, WakeEnding};
 use crate::decide::lease::{Lease, LeaseHolder, LeaseTerms, fence};
@@ -88,7 +89,8 @@ impl Sessions {
             let holder = LeaseHolder { owner: worker.owner.clone(), until_ms };
             let holder = (result == ClaimResult::Started).then_some(holder);
             started = holder.clone().and_then(|holder| claimed(&session.header, &drafted.state, holder));
-            Ok(SessionChange::from_draft(drafted, holder))
+            let change = SessionChange::from_draft(drafted, holder);
+            Ok(change.map(|change| change.with_result(session, limits)))
         })?;
         match pick {
             ClaimTarget::Session(id) | ClaimTarget::DueSession(id) if !found => {
@@ -177,7 +179,14 @@ impl Sessions {
             }
             let now = seed.now;
             let place = CommitPlace { token: lease.token, id, known: &found.events };
-            let drafted = commit::finish(&found.session.state, &place, commit, limits, seed)?;
+            let header = &found.session.header;
+            let drafted = commit::finish(header, &found.session.state, &place, commit, limits, seed)?;
+            let spawned = match &commit.ending {
+                WakeEnding::Directive(directive) => {
+                    children::spawned(header, &drafted.events, &directive.spawn, limits, seed)?
+                }
+                _ => Vec::new(),
+            };
             state = drafted.state.clone();
             let memory = commit.memory.iter().map(|MemoryWrite { file, .. }| file.clone()).collect();
             let learnings = learnings(commit, lease.session, now);
@@ -190,6 +199,7 @@ impl Sessions {
                 deleted_memory: commit.deleted_memory.clone(),
                 learnings,
                 learnings_kept,
+                children: ChildEffects { spawned, result: None },
             }))
         })?;
         Ok(state)

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::decide::children;
 use crate::decide::directive::{CustomToolCall, Directive, DirectiveOutcome, WakeRequest};
 use crate::decide::draft::{Draft, FinishedDraft};
 use crate::decide::ingress::check_size;
@@ -18,6 +19,7 @@ use crate::log::digest::Sha256Digest;
 use crate::log::event::{
     CompletedSpan, Payload, QueuedWake, RunReport, SessionEvent, SessionUsage, ToolRequestRef, WakeEnd,
 };
+use crate::log::header::SessionHeader;
 use crate::log::id::{EventId, RequestId, WakeId};
 use crate::log::memory::MemoryWrite;
 use crate::log::state::{CurrentWake, SessionState};
@@ -74,6 +76,7 @@ pub(crate) struct CommitPlace<'a> {
 
 /// Drafts the end of the wake that holds the token.
 pub(crate) fn finish(
+    header: &SessionHeader,
     state: &SessionState,
     place: &CommitPlace<'_>,
     commit: &WakeCommit,
@@ -91,6 +94,11 @@ pub(crate) fn finish(
     let must_request = commit.ending == WakeEnding::Paused;
     if (requested && !may_request) || (must_request && !requested) {
         return Err(SessionRefusal::RequestMismatch);
+    }
+    if let WakeEnding::Directive(directive) = &commit.ending {
+        for child in children::spawn(header, state, &directive.spawn, limits, draft.seed)? {
+            draft.write(Some(wake.id), child)?;
+        }
     }
     let Conclusion { result, mut end, stop_reason } = conclude(&mut draft, &wake, &commit.ending, limits)?;
     end.usage = commit.usage;
@@ -228,8 +236,16 @@ fn follow(
     mut end: WakeEnd,
     limits: &SessionLimits,
 ) -> Result<Conclusion, SessionRefusal> {
-    let Directive { response, summary, outcome, follow_up_seconds, queued_wakes, learnings: _, custom_tools } =
-        directive;
+    let Directive {
+        response,
+        summary,
+        outcome,
+        follow_up_seconds,
+        queued_wakes,
+        learnings: _,
+        custom_tools,
+        spawn: _,
+    } = directive;
     let message = Payload::AgentMessage { message: response.clone(), summary: summary.clone() };
     draft.write(Some(wake.id), message)?;
     for call in custom_tools {

@@ -5,6 +5,7 @@ use crate::decide::draft::{Draft, FinishedDraft};
 use crate::decide::limits::SessionLimits;
 use crate::decide::refusal::SessionRefusal;
 use crate::log::event::{CompletedSpan, Payload, QueuedWake, WakeEnd};
+use crate::log::header::SessionEnvironment;
 use crate::log::id::WakeId;
 use crate::log::seq::SeqSet;
 use crate::log::state::SessionState;
@@ -107,6 +108,23 @@ pub(crate) fn terminate(
         cancelled: Vec::new(),
     };
     draft.write(None, changed)?;
+    Ok(draft.done())
+}
+
+/// Drafts the move to an environment that has changed.
+pub(crate) fn accept_environment(
+    state: &SessionState,
+    environment: &SessionEnvironment,
+    seed: &mut TimeSeed,
+) -> Result<FinishedDraft, SessionRefusal> {
+    if state.status == SessionStatus::Terminated {
+        return Err(SessionRefusal::Terminated);
+    }
+    let mut draft = Draft::new(state, seed);
+    if state.environment.as_ref() != Some(environment) {
+        let environment = environment.clone();
+        draft.write(None, Payload::SessionEnvironmentAccepted { environment })?;
+    }
     Ok(draft.done())
 }
 

@@ -25,6 +25,8 @@ const MAX_REASON: usize = 200;
 const MAX_NOTE: usize = 2_000;
 const MAX_TITLE: usize = 120;
 const MAX_NAME: usize = 128;
+const MAX_SPAWN_MESSAGE: usize = 20_000;
+const MAX_CENTS: u64 = 100_000;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,6 +43,8 @@ pub struct Directive {
     pub learnings: Vec<Learning>,
     #[serde(default)]
     pub custom_tools: Vec<CustomToolCall>,
+    #[serde(default)]
+    pub spawn: Vec<SpawnRequest>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +65,16 @@ pub struct WakeRequest {
     pub dedupe_key: Option<String>,
     #[serde(default = "normal")]
     pub priority: WakePriority,
+}
+
+/// A session of the same agent that the session starts. Its result comes back as an input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpawnRequest {
+    pub title: String,
+    pub message: String,
+    #[serde(default)]
+    pub max_cost_cents: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -150,8 +164,16 @@ impl Directive {
     }
 
     fn check(&self) -> Result<(), DirectiveError> {
-        let Self { response, summary, outcome: _, follow_up_seconds, queued_wakes, learnings, custom_tools } =
-            self;
+        let Self {
+            response,
+            summary,
+            outcome: _,
+            follow_up_seconds,
+            queued_wakes,
+            learnings,
+            custom_tools,
+            spawn,
+        } = self;
         check_text("response", response, MAX_RESPONSE)?;
         check_words("summary", summary, MAX_SUMMARY)?;
         check_seconds("follow_up_seconds", *follow_up_seconds)?;
@@ -160,7 +182,9 @@ impl Directive {
         check_count("custom_tools", custom_tools.len())?;
         queued_wakes.iter().try_for_each(WakeRequest::check)?;
         learnings.iter().try_for_each(check_learning)?;
-        custom_tools.iter().try_for_each(CustomToolCall::check)
+        custom_tools.iter().try_for_each(CustomToolCall::check)?;
+        check_count("spawn", spawn.len())?;
+        spawn.iter().try_for_each(SpawnRequest::check)
     }
 }
 
@@ -171,6 +195,20 @@ impl WakeRequest {
         check_seconds("queued_wakes.delay_seconds", Some(*delay_seconds))?;
         check_text("queued_wakes.note", note.as_deref().unwrap_or_default(), MAX_NOTE)?;
         check_key("queued_wakes.dedupe_key", dedupe_key.as_deref())
+    }
+}
+
+impl SpawnRequest {
+    fn check(&self) -> Result<(), DirectiveError> {
+        let Self { title, message, max_cost_cents } = self;
+        check_words("spawn.title", title, MAX_TITLE)?;
+        check_words("spawn.message", message, MAX_SPAWN_MESSAGE)?;
+        match max_cost_cents {
+            Some(cents) if !(1..=MAX_CENTS).contains(cents) => {
+                Err(field("spawn.max_cost_cents", &format!("is {cents}, expected 1 to {MAX_CENTS}")))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -189,7 +227,7 @@ impl CustomToolCall {
 fn check_objects(value: &Value) -> Result<(), DirectiveError> {
     let not_an_object = |name| field(name, "must be an object");
     let fields = value.as_object().ok_or_else(|| not_an_object("directive"))?;
-    for list in ["queued_wakes", "learnings", "custom_tools"] {
+    for list in ["queued_wakes", "learnings", "custom_tools", "spawn"] {
         let items = fields.get(list).and_then(Value::as_array);
         if items.is_some_and(|items| !items.iter().all(Value::is_object)) {
             return Err(not_an_object(list));

@@ -1,7 +1,7 @@
 //! Events that will be stored, with the state that they lead to. Every writer uses a draft, so the stored state is the fold of
 //! the stored events.
 
-use crate::log::event::{PLAIN_EVENT_VERSION, Payload, SessionEvent};
+use crate::log::event::{Payload, SessionEvent};
 use crate::log::fold::InvalidTransition;
 use crate::log::id::{EventId, WakeId};
 use crate::log::seq::Seq;
@@ -49,7 +49,7 @@ impl<'a> Draft<'a> {
         payload: Payload,
     ) -> Result<Seq, InvalidTransition> {
         let seq = self.state.head.next();
-        let version = PLAIN_EVENT_VERSION;
+        let version = payload.version();
         let event = SessionEvent { version, seq, id, time_ms: self.seed.now, wake_id, by: None, payload };
         self.state.fold(&event)?;
         self.events.push(event);

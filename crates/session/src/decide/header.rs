@@ -19,6 +19,7 @@ pub(crate) fn check_header(header: &SessionHeader, limits: &SessionLimits) -> Re
         environment,
         resources,
         created_ms: _,
+        parent: _,
         imported: _,
     } = header;
     if !(1..=HEADER_VERSION).contains(version) {

@@ -9,7 +9,7 @@ use crate::log::digest::Sha256Digest;
 use crate::log::event::{Payload, SessionEvent};
 use crate::log::id::{EventId, RequestId};
 use crate::log::seq::Seq;
-use crate::log::state::{SessionState, ToolRequestKind};
+use crate::log::state::{ChildSession, SessionState, ToolRequestKind};
 use crate::log::status::SessionStatus;
 use crate::log::time::{TimeSeed, Timestamp};
 
@@ -82,6 +82,14 @@ pub fn admit(
         }
         Payload::UserCustomToolResult { request_id, input_digest, .. } => {
             admit_answer(state, ToolRequestKind::CustomTool, *request_id, *input_digest, now)
+        }
+        Payload::UserChildResult { child, .. } => {
+            let is_awaited = |known: &ChildSession| known.id == *child && known.result.is_none();
+            if state.children.iter().any(is_awaited) {
+                Ok(())
+            } else {
+                Err(SessionRefusal::Field { what: "child", why: "the session does not wait for its result" })
+            }
         }
         _ => Ok(()),
     }

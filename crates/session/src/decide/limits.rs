@@ -34,6 +34,14 @@ pub struct SessionLimits {
     pub learnings_per_agent: usize,
     pub resources: usize,
     pub labels: usize,
+    /// How many sessions one session may start.
+    pub children: usize,
+    /// How deep sessions may start sessions.
+    pub child_depth: u32,
+    /// What the children of a session that a person created may cost together.
+    pub children_microdollars: u64,
+    /// What a child may cost if its parent does not say.
+    pub child_microdollars: u64,
 }
 
 impl SessionLimits {
@@ -68,6 +76,10 @@ impl Default for SessionLimits {
             learnings_per_agent: 1_000,
             resources: 64,
             labels: 16,
+            children: 32,
+            child_depth: 3,
+            children_microdollars: 50_000_000,
+            child_microdollars: 2_000_000,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! who may write about it (`lease`), what else may happen (`control`). Each one drafts events; none reads a clock or a store.
 
 pub(crate) mod approval;
+pub(crate) mod children;
 pub(crate) mod claim;
 pub(crate) mod commit;
 pub(crate) mod control;

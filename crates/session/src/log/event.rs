@@ -7,13 +7,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::log::digest::Sha256Digest;
-use crate::log::id::{EventId, RequestId, SpanId, WakeId};
+use crate::log::header::SessionEnvironment;
+use crate::log::id::{EventId, RequestId, SessionId, SpanId, WakeId};
 use crate::log::seq::{Seq, SeqSet};
 use crate::log::status::{ErrorClass, SessionStatus, SpanResult, StopReason, WakePriority};
 use crate::log::time::Timestamp;
 
 /// The version of events that this code writes. It reads all versions up to this one.
-pub const EVENT_VERSION: u32 = 4;
+pub const EVENT_VERSION: u32 = 5;
+
+/// The version of an event that names an actor.
+pub(crate) const ACTOR_EVENT_VERSION: u32 = 4;
 
 /// The version of an event that names no actor. Programs that know no actors read it.
 pub(crate) const PLAIN_EVENT_VERSION: u32 = 3;
@@ -86,6 +90,15 @@ pub enum Payload {
     SessionStatusIdle { reason: StopReason },
     #[serde(rename = "session.error")]
     SessionError { class: ErrorClass, message: String, attempt: u32, retry_at_ms: Option<Timestamp> },
+    /// A person moved the session to its environment as it is now.
+    #[serde(rename = "session.environment_accepted")]
+    SessionEnvironmentAccepted { environment: SessionEnvironment },
+    /// The wake started a session of the same agent.
+    #[serde(rename = "session.child_spawned")]
+    SessionChildSpawned { child: SessionId, title: String, budget_microdollars: u64 },
+    /// A session that this one started ended its work.
+    #[serde(rename = "user.child_result")]
+    UserChildResult { child: SessionId, is_error: bool, message: String, usage: SessionUsage },
     /// Dead letters are pending again.
     #[serde(rename = "session.dead_retried")]
     SessionDeadRetried { inputs: SeqSet },
@@ -237,12 +250,25 @@ impl Payload {
             Self::SessionStatusChanged { .. } => "session.status_changed",
             Self::SessionStatusIdle { .. } => "session.status_idle",
             Self::SessionError { .. } => "session.error",
+            Self::SessionEnvironmentAccepted { .. } => "session.environment_accepted",
+            Self::SessionChildSpawned { .. } => "session.child_spawned",
+            Self::UserChildResult { .. } => "user.child_result",
             Self::SessionDeadRetried { .. } => "session.dead_retried",
             Self::SessionDeadDropped { .. } => "session.dead_dropped",
             Self::SpanStarted { .. } => "span.started",
             Self::SpanCompleted { .. } => "span.completed",
             Self::RunAttached { .. } => "run.attached",
             Self::RunUsage { .. } => "run.usage",
+        }
+    }
+
+    /// The version that the event needs. Programs that do not know it skip the session.
+    pub(crate) fn version(&self) -> u32 {
+        match self {
+            Self::SessionEnvironmentAccepted { .. }
+            | Self::SessionChildSpawned { .. }
+            | Self::UserChildResult { .. } => EVENT_VERSION,
+            _ => PLAIN_EVENT_VERSION,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::log::event::{
 };
 use crate::log::id::{RequestId, WakeId};
 use crate::log::seq::{Seq, SeqSet};
-use crate::log::state::{CurrentWake, SessionState, ToolRequest, ToolRequestKind, WakePhase};
+use crate::log::state::{ChildSession, CurrentWake, SessionState, ToolRequest, ToolRequestKind, WakePhase};
 use crate::log::status::{SessionStatus, SpanResult, StopReason};
 use crate::log::time::Timestamp;
 
@@ -72,6 +72,16 @@ impl SessionState {
                 self.wakes.retain(|wake| !cancelled.contains(&wake.id));
                 self.announce(*to, queued)?;
             }
+            Payload::SessionEnvironmentAccepted { environment } => {
+                self.environment = Some(environment.clone());
+            }
+            Payload::UserChildResult { child, .. } => {
+                let found = self.children.iter_mut().find(|known| known.id == *child);
+                let found = found.ok_or("the session did not start it")?;
+                require(found.result.is_none(), "its result is already known")?;
+                found.result = Some(event.seq);
+                self.add_pending(event);
+            }
             Payload::SessionDeadRetried { inputs } => {
                 self.take_dead(inputs)?;
                 self.pending.merge(inputs);
@@ -97,6 +107,15 @@ impl SessionState {
         require(event.wake_id == Some(wake.id), "another wake is running")?;
         match &event.payload {
             Payload::AgentMessage { .. } => self.last_message = Some(event.seq),
+            Payload::SessionChildSpawned { child, title, budget_microdollars } => {
+                let new = ChildSession {
+                    id: *child,
+                    title: title.clone(),
+                    budget_microdollars: *budget_microdollars,
+                    result: None,
+                };
+                self.children.push(new);
+            }
             Payload::RunAttached { .. } => self.last_run = Some(event.seq),
             Payload::RunUsage { usage } => {
                 if let Some(wake) = &mut self.wake {

@@ -37,6 +37,9 @@ pub struct SessionHeader {
     pub environment: Option<SessionEnvironment>,
     pub resources: Vec<SessionResource>,
     pub created_ms: Timestamp,
+    /// The session that started it, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ParentSession>,
     /// The session came from a bundle. A bundle itself does not say so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub imported: bool,
@@ -57,6 +60,7 @@ impl SessionHeader {
             environment: None,
             resources: Vec::new(),
             created_ms,
+            parent: None,
             imported: false,
         }
     }
@@ -77,6 +81,16 @@ pub struct SessionResource {
     pub source: String,
     pub mount: String,
     pub access: ResourceAccess,
+}
+
+/// The session that started another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParentSession {
+    pub session: SessionId,
+    /// How many sessions are above the child: 1 for a child of a session that a person created.
+    pub depth: u32,
+    /// What all wakes of the child may cost, with those of its own children.
+    pub budget_microdollars: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

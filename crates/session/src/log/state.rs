@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::log::digest::Sha256Digest;
 use crate::log::event::{QueuedWake, SessionUsage};
-use crate::log::id::{RequestId, WakeId};
+use crate::log::header::SessionEnvironment;
+use crate::log::id::{RequestId, SessionId, WakeId};
 use crate::log::seq::{Seq, SeqSet};
 use crate::log::status::{SessionStatus, StopReason, WakePriority};
 use crate::log::time::Timestamp;
@@ -15,7 +16,8 @@ use crate::log::time::Timestamp;
 /// The version of snapshots that this code writes. It reads all versions up to this one.
 pub const STATE_VERSION: u32 = 4;
 
-/// The version of the snapshot of a session without labels. Programs that know no labels read it.
+/// The version of the snapshot of a session without labels, children and accepted environments. Programs that know none of
+/// them read it.
 pub(crate) const PLAIN_STATE_VERSION: u32 = 3;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +52,23 @@ pub struct SessionState {
     /// How many inputs the next wake gets at most, after a batch failed.
     #[serde(default)]
     pub batch_limit: Option<usize>,
+    /// The environment that a person moved the session to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<SessionEnvironment>,
+    /// The sessions that this one started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<ChildSession>,
+}
+
+/// A session that another one started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChildSession {
+    pub id: SessionId,
+    pub title: String,
+    pub budget_microdollars: u64,
+    /// The event with its result.
+    pub result: Option<Seq>,
 }
 
 /// A request of the agent to a person or an outside tool.
@@ -155,6 +174,8 @@ impl Default for SessionState {
             memory: BTreeMap::new(),
             dead: SeqSet::default(),
             batch_limit: None,
+            environment: None,
+            children: Vec::new(),
         }
     }
 }

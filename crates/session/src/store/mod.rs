@@ -9,12 +9,14 @@ pub(crate) mod sqlite;
 use std::time::Duration;
 
 pub use self::error::{SessionError, StoreError};
+use crate::decide::children::{self, ChildEffects};
 use crate::decide::draft::FinishedDraft;
 use crate::decide::lease::LeaseHolder;
+use crate::decide::limits::SessionLimits;
 use crate::decide::refusal::SessionRefusal;
 use crate::log::digest::Sha256Digest;
 use crate::log::event::SessionEvent;
-use crate::log::header::SessionHeader;
+use crate::log::header::{SessionEnvironment, SessionHeader};
 use crate::log::id::{EventId, SessionId};
 use crate::log::learning::StoredLearning;
 use crate::log::memory::MemoryFile;
@@ -31,6 +33,12 @@ pub struct Session {
 }
 
 impl Session {
+    /// The environment that its wakes run in: the one that it was created in, or as a person accepted it later.
+    #[must_use]
+    pub fn environment(&self) -> Option<&SessionEnvironment> {
+        self.state.environment.as_ref().or(self.header.environment.as_ref())
+    }
+
     /// When a worker should claim it: a held one when its lease ends.
     #[must_use]
     pub fn due(&self) -> DueTimes {
@@ -136,6 +144,7 @@ pub struct SessionChange {
     pub learnings: Vec<StoredLearning>,
     /// How many learnings of the agent are kept, newest first.
     pub learnings_kept: usize,
+    pub children: ChildEffects,
 }
 
 impl SessionChange {
@@ -148,6 +157,13 @@ impl SessionChange {
         Some(Self { events, ..Self::of(state, holder) })
     }
 
+    /// The change, and what it tells the parent of the session.
+    pub(crate) fn with_result(mut self, before: &Session, limits: &SessionLimits) -> Self {
+        let Session { header, state, .. } = before;
+        self.children.result = children::result(header, state, &self.state, &self.events, limits);
+        self
+    }
+
     pub(crate) fn of(state: SessionState, holder: Option<LeaseHolder>) -> Self {
         Self {
             state,
@@ -157,6 +173,7 @@ impl SessionChange {
             deleted_memory: Vec::new(),
             learnings: Vec::new(),
             learnings_kept: 0,
+            children: ChildEffects::default(),
         }
     }
 }

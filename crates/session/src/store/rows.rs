@@ -59,10 +59,14 @@ pub(crate) fn state_version() -> i32 {
     i32::try_from(STATE_VERSION).unwrap_or(i32::MAX)
 }
 
-/// A snapshot as it is stored. A program that knows no labels would run a session in the wrong place, so it must not be able
-/// to read one that has any.
+/// A snapshot as it is stored. A program that knows no labels, children or accepted environments would run a session wrongly,
+/// so it must not be able to read one that has any.
 pub(crate) fn state(header: &SessionHeader, state: &SessionState) -> Result<String, StoreError> {
-    let version = if header.labels.is_empty() { PLAIN_STATE_VERSION } else { STATE_VERSION };
+    let is_plain = header.labels.is_empty()
+        && header.parent.is_none()
+        && state.environment.is_none()
+        && state.children.is_empty();
+    let version = if is_plain { PLAIN_STATE_VERSION } else { STATE_VERSION };
     json(&SessionState { version, ..state.clone() })
 }
 

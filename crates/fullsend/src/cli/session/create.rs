@@ -144,7 +144,7 @@ impl NewSession {
     }
 }
 
-fn digested(opened: &mut Configuration, id: &str) -> Result<SessionEnvironment, Failure> {
+pub(super) fn digested(opened: &mut Configuration, id: &str) -> Result<SessionEnvironment, Failure> {
     let found = environment::find(&opened.library, id);
     let digest = found.and_then(|found| environment::digest(&mut opened.library, &found));
     let digest =

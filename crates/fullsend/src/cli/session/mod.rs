@@ -1,6 +1,7 @@
 //! `fullsend session`: durable sessions of an agent. Each subcommand parses its arguments, makes one call of the session
 //! library, and prints the result. The log is always JSON, one event per line; other data is JSON with `--json`.
 
+mod accept_environment;
 mod answer;
 pub(super) mod bundle;
 pub(super) mod create;
@@ -69,6 +70,9 @@ enum Command {
     /// Fetch the directories of a session's runs from its store
     #[command(after_help = "Example: fullsend session fetch ID")]
     Fetch(fetch::Fetch),
+    /// Move a session to its environment as it is now, after it changed
+    #[command(after_help = "Example: fullsend session accept-environment ID")]
+    AcceptEnvironment(accept_environment::AcceptEnvironment),
     /// Show and manage dead letters: inputs that were given up
     #[command(after_help = "Example: fullsend session dead list ID")]
     Dead(dead::Arguments),
@@ -107,6 +111,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::Export(arguments) => bundle::export(arguments),
         Command::Import(arguments) => bundle::import(arguments),
         Command::Fetch(arguments) => fetch::fetch(arguments),
+        Command::AcceptEnvironment(arguments) => accept_environment::accept_environment(arguments),
         Command::Dead(arguments) => dead::run(arguments),
         Command::List(arguments) => show::list(arguments),
         Command::Terminate(arguments) => send::terminate(arguments),

@@ -63,12 +63,10 @@ fn check_repository(session: &Session, here: &str) -> Result<(), Failure> {
 /// Reports a mistake in the files before the claim, so that no message is consumed.
 fn check(context: &WakeContext, session: &Session) -> Result<(), Failure> {
     match session.state.status {
-        SessionStatus::Idle | SessionStatus::Rescheduling => {
-            wake::check(context, &session.header).map_err(|error| {
-                Failure::new(error.cause.exit(), error.message)
-                    .help("no run was started, and the session's messages still wait")
-            })
-        }
+        SessionStatus::Idle | SessionStatus::Rescheduling => wake::check(context, session).map_err(|error| {
+            Failure::new(error.cause.exit(), error.message)
+                .help("no run was started, and the session's messages still wait")
+        }),
         SessionStatus::Running | SessionStatus::RequiresAction | SessionStatus::Terminated => Ok(()),
     }
 }

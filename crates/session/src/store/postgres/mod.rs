@@ -2,8 +2,10 @@
 //! race decides again. Those who wait get a notification of what may start a wake or stop a run.
 
 mod address;
+mod children;
 mod client;
 mod connect;
+mod decode;
 mod pool;
 mod queries;
 mod tls;
@@ -13,12 +15,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::Row;
-use tokio_postgres::types::FromSql;
 use uuid::Uuid;
 
 pub use self::address::PostgresOptions;
+use self::children::write_children;
 use self::client::{BlockingClient, SqlValue};
 use self::connect::{PostgresConnection, at, migrate};
+use self::decode::{column, read_event, read_session, session_row};
 use self::pool::{Pool, PooledConnection};
 use self::queries::{
     Bound, CLAIM_LANES, EVENTS, FIND, FIND_IDS, LANES, MARK_UNREADABLE, PEEK, PUT_OBJECT, REMOVE, SURVEY,
@@ -31,11 +34,10 @@ use crate::log::header::SessionHeader;
 use crate::log::id::SessionId;
 use crate::log::learning::StoredLearning;
 use crate::log::memory::MemoryFile;
-use crate::log::seal::SealedEvent;
 use crate::log::seq::Seq;
 use crate::log::state::SessionState;
 use crate::log::time::Timestamp;
-use crate::store::rows::{self, SessionRow};
+use crate::store::rows;
 use crate::store::{
     ClaimFilter, DecideFn, EventClass, FoundSession, ListedSession, Session, SessionChange, SessionError,
     Store, StoreError, StoreSurvey, StoredObject, UpdateTarget, WaitFor,
@@ -129,8 +131,8 @@ impl PostgresStore {
         }
     }
 
-    /// Writes with one statement, which is its own transaction. With learnings it uses an explicit transaction. Returns `false`
-    /// if the decision must be made again.
+    /// Writes with one statement, which is its own transaction. With learnings, or with effects on other sessions, it uses an
+    /// explicit transaction. Returns `false` if the decision must be made again.
     fn write_session(
         &mut self,
         session: Session,
@@ -139,7 +141,7 @@ impl PostgresStore {
     ) -> Result<bool, StoreError> {
         let mut connection = self.connection()?;
         let header = &session.header;
-        let is_written = if change.learnings.is_empty() {
+        let is_written = if change.learnings.is_empty() && change.children.is_empty() {
             write(&mut connection.client, &session, revision, &change)?
         } else {
             let mut transaction = connection.client.transaction().map_err(at("commit"))?;
@@ -147,6 +149,7 @@ impl PostgresStore {
             if is_written {
                 let SessionChange { learnings, learnings_kept, .. } = &change;
                 insert_learnings(&mut transaction, header, learnings, *learnings_kept)?;
+                write_children(&mut transaction, &change.children)?;
                 transaction.commit().map_err(at("commit"))?;
             }
             is_written
@@ -214,6 +217,7 @@ impl PostgresStore {
             // The row is locked, so this needs a writer that ignores the lock. Deciding again is safe.
             return Err(StoreError::Busy { step: "write a session that another writer changed" }.into());
         }
+        write_children(&mut transaction, &change.children)?;
         transaction.commit().map_err(at("commit"))?;
         Ok(true)
     }
@@ -457,37 +461,4 @@ fn first_lane(
     let horizon = now.plus_ms(horizon_ms);
     let row = connection.client.query_one(PEEK, &[&now.0, &horizon.0]).map_err(at("find a due session"))?;
     Ok(column::<Option<i32>>(&row, 0)?.and_then(|lane| usize::try_from(lane).ok()))
-}
-
-fn read_session(row: &Row) -> Result<Session, StoreError> {
-    session_row(row)?.decode()
-}
-
-fn session_row(row: &Row) -> Result<SessionRow, StoreError> {
-    Ok(SessionRow {
-        header: column(row, 0)?,
-        state: column(row, 1)?,
-        owner: column(row, 2)?,
-        held_until_ms: column(row, 3)?,
-    })
-}
-
-/// A column of a row. A value of another type is damage.
-fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, StoreError> {
-    row.try_get(index).map_err(|error| StoreError::Corrupt { session: None, what: error.to_string() })
-}
-
-fn read_event(row: &Row, first: usize, session: SessionId) -> Result<SessionEvent, StoreError> {
-    let sealed = SealedEvent {
-        seq: column(row, first)?,
-        id: column(row, first + 1)?,
-        time_ms: column(row, first + 2)?,
-        wake_id: column(row, first + 3)?,
-        version: column(row, first + 4)?,
-        kind: column(row, first + 5)?,
-        is_conversation: column(row, first + 6)?,
-        payload: column(row, first + 7)?,
-        checksum: column(row, first + 8)?,
-    };
-    rows::open(session, &sealed)
 }

@@ -8,6 +8,14 @@ pub(crate) const FIND: &str = "
     LEFT JOIN fullsend.events e ON e.session_id = s.id AND e.id = ANY($2)
     WHERE s.id = $1";
 
+/// The same, with the row of the session locked.
+pub(crate) const FIND_LOCKED: &str = "
+    SELECT s.header, s.state, s.owner, s.held_until_ms, s.revision,
+           e.seq, e.id, e.time_ms, e.wake_id, e.version, e.type, e.is_conversation, e.payload, e.checksum
+    FROM fullsend.sessions s
+    LEFT JOIN fullsend.events e ON e.session_id = s.id AND e.id = ANY($2)
+    WHERE s.id = $1 FOR UPDATE OF s";
+
 pub(crate) const EVENTS: &str = "
     SELECT seq, id, time_ms, wake_id, version, type, is_conversation, payload, checksum FROM fullsend.events
     WHERE session_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4";

@@ -51,8 +51,16 @@ pub(crate) fn write(
     revision: i64,
     change: &SessionChange,
 ) -> Result<bool, StoreError> {
-    let SessionChange { state, holder, events, memory, deleted_memory, learnings: _, learnings_kept: _ } =
-        change;
+    let SessionChange {
+        state,
+        holder,
+        events,
+        memory,
+        deleted_memory,
+        learnings: _,
+        learnings_kept: _,
+        children: _,
+    } = change;
     let id = before.header.id;
     let DueTimes { again, input, high, normal, low } = due(state, holder.as_ref());
     let number = |time: Option<Timestamp>| time.map(|time| time.0);

@@ -3,6 +3,8 @@
 use rusqlite::{Connection, params};
 
 use super::connect::{EVENT_COLUMNS, StoreProbe, at};
+use super::read::find;
+use crate::decide::children::{ChildEffects, SpawnedSession};
 use crate::log::event::SessionEvent;
 use crate::log::header::SessionHeader;
 use crate::log::id::SessionId;
@@ -11,7 +13,7 @@ use crate::log::memory::MemoryFile;
 use crate::log::seal::SealedEvent;
 use crate::log::state::{DueTimes, SessionState};
 use crate::log::time::Timestamp;
-use crate::store::{SessionChange, StoreError, due, rows};
+use crate::store::{FoundSession, SessionChange, StoreError, UpdateTarget, due, rows};
 
 pub(crate) fn insert_session(connection: &Connection, header: &SessionHeader) -> Result<bool, StoreError> {
     let sql =
@@ -36,7 +38,8 @@ pub(crate) fn write(
     change: &SessionChange,
     probe: StoreProbe,
 ) -> Result<(), StoreError> {
-    let SessionChange { state, holder, events, memory, deleted_memory, learnings, learnings_kept } = change;
+    let SessionChange { state, holder, events, memory, deleted_memory, learnings, learnings_kept, children } =
+        change;
     let id = header.id;
     let sql = "UPDATE sessions SET state = ?2, owner = ?3, held_until_ms = ?4, again_ms = ?5, input_ms = ?6,
                high_ms = ?7, normal_ms = ?8, low_ms = ?9,
@@ -78,7 +81,34 @@ pub(crate) fn write(
     for learning in learnings {
         insert_learning(connection, header, learning, *learnings_kept)?;
     }
-    Ok(())
+    write_children(connection, children, probe)
+}
+
+/// Writes what a change does to other sessions.
+fn write_children(
+    connection: &Connection,
+    effects: &ChildEffects,
+    probe: StoreProbe,
+) -> Result<(), StoreError> {
+    let ChildEffects { spawned, result } = effects;
+    for SpawnedSession { header, state, events } in spawned {
+        insert_session(connection, header)?;
+        let change = SessionChange { events: events.clone(), ..SessionChange::of(state.clone(), None) };
+        write(connection, header, &change, probe)?;
+    }
+    let Some(result) = result else { return Ok(()) };
+    let target = UpdateTarget::Session { id: result.parent, events: &[result.input.id] };
+    let parent = match find(connection, target) {
+        // A parent that cannot be read does not stop its child.
+        Err(StoreError::Corrupt { .. }) => None,
+        found => found?,
+    };
+    let Some(FoundSession { session, events }) = parent else { return Ok(()) };
+    let change = result.draft(&session.state, &events);
+    match change.and_then(|draft| SessionChange::from_draft(draft, session.holder)) {
+        Some(change) => write(connection, &session.header, &change, probe),
+        None => Ok(()),
+    }
 }
 
 pub(crate) fn insert_event(
