@@ -30,7 +30,7 @@ pub struct ConnectionEvent {
     pub path: Option<String>,
     /// What its body asks for, where the rules speak about that: what was refused, else the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub operation: Option<RequestedOperation>,
+    pub operation: Option<Box<RequestedOperation>>,
     /// As the host numbers it.
     pub pid: Option<u32>,
     pub binary: Option<String>,

@@ -83,7 +83,7 @@ impl ConnectionRecord {
 
     /// What the request asks for in its body.
     pub(super) fn operation(&mut self, operation: &Operation) {
-        self.event.operation = RequestedOperation::of(operation);
+        self.event.operation = RequestedOperation::of(operation).map(Box::new);
     }
 
     fn explain(&mut self, refusal: &Refusal) {

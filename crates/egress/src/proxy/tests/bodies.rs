@@ -60,7 +60,10 @@ async fn a_tool_that_a_rule_names_is_called_and_another_is_refused() {
     assert_eq!(server.bodies.lock().unwrap().len(), 1, "the second one never arrived");
     let denied = &lab.connections()[1];
     let tool = Some("drop_table".to_owned());
-    assert_eq!(denied.operation, Some(RequestedOperation::Rpc { method: "tools/call".to_owned(), tool }));
+    assert_eq!(
+        denied.operation,
+        Some(Box::new(RequestedOperation::Rpc { method: "tools/call".to_owned(), tool }))
+    );
     assert_eq!((denied.path.as_deref(), denied.status), (Some("/mcp"), Some(200)));
 }
 

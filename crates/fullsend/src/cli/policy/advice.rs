@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use egress::event::{ConnectionDecision, ConnectionEvent, EgressEvent, RefusalCode, RequestedOperation};
+use egress::event::{ConnectionDecision, ConnectionEvent, EgressEvent, RefusalCode};
 use policy::{
     AccessBody, AccessRequest, CallingProgram, Compiled, Host, NetworkRule, Policy, RefusedAccess,
     RequestAction,
@@ -181,7 +181,7 @@ fn access(connection: &ConnectionEvent) -> Option<RefusedAccess> {
         port: connection.port,
         binary: PathBuf::from(connection.binary.clone()?),
         request: connection.method.clone().zip(connection.path.clone()),
-        operation: connection.operation.as_ref().map(RequestedOperation::operation),
+        operation: connection.operation.as_ref().map(|operation| operation.operation()),
         addresses: Vec::new(),
     })
 }
