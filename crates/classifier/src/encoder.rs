@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::arithmetic::{gelu, normalize, quantize, softmax};
 use crate::pieces::LONGEST;
-use crate::simd::{Instructions, PANEL, ROWS, STEP, Sums};
+use crate::simd::{Forward, Instructions, PANEL, ROWS, STEP, Sums};
 use crate::weights::{Scaled, Weights, WeightsError};
 
 /// Columns of one attention head.
@@ -109,9 +109,13 @@ impl Encoder {
         self.rooms.lock().unwrap_or_else(PoisonError::into_inner).push(room);
         score
     }
+}
+
+impl Forward for Encoder {
+    type Room = Room;
 
     #[inline(always)]
-    pub(crate) fn forward(
+    fn forward(
         &self,
         ids: &[u32],
         room: &mut Room,

@@ -3,8 +3,6 @@
 //! need instructions, after a check that the processor has them, and the loads of whole vectors.
 #![expect(unsafe_code, reason = "vector instructions; each block says why it is sound")]
 
-use crate::encoder::{Encoder, Room};
-
 /// Outputs that are computed together, and rows.
 pub(crate) const PANEL: usize = 64;
 pub(crate) const ROWS: usize = 6;
@@ -12,6 +10,18 @@ pub(crate) const ROWS: usize = 6;
 pub(crate) const STEP: usize = 2 * PANEL;
 
 pub(crate) type Sums = [[i32; PANEL]; ROWS];
+
+/// A computation that needs many products. It is compiled once for each kind of instructions, so it must be inlined.
+pub(crate) trait Forward {
+    /// Memory for one call, kept from one to the next.
+    type Room;
+    fn forward(
+        &self,
+        ids: &[u32],
+        room: &mut Self::Room,
+        product: impl Fn([&[i16]; ROWS], &[i8], &mut Sums),
+    ) -> f32;
+}
 
 /// The vector instructions that this processor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +61,7 @@ impl Instructions {
     }
 
     /// The raw score of one window.
-    pub(crate) fn score(self, encoder: &Encoder, ids: &[u32], room: &mut Room) -> f32 {
+    pub(crate) fn score<F: Forward>(self, encoder: &F, ids: &[u32], room: &mut F::Room) -> f32 {
         match self {
             Self::Portable => encoder.forward(ids, room, portable),
             // SAFETY: a value of this kind comes from `available`, which checked the processor.
@@ -87,15 +97,15 @@ mod x86 {
         _mm512_cvtepi8_epi16, _mm512_set1_epi32, _mm512_setzero_si512, _mm512_storeu_si512,
     };
 
-    use super::{Encoder, PANEL, ROWS, Room, STEP, Sums};
+    use super::{Forward, PANEL, ROWS, STEP, Sums};
 
     #[target_feature(enable = "avx2")]
-    pub(super) fn with_avx2(encoder: &Encoder, ids: &[u32], room: &mut Room) -> f32 {
+    pub(super) fn with_avx2<F: Forward>(encoder: &F, ids: &[u32], room: &mut F::Room) -> f32 {
         encoder.forward(ids, room, |rows, panel, sums| avx2(rows, panel, sums))
     }
 
     #[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(super) fn with_avx512(encoder: &Encoder, ids: &[u32], room: &mut Room) -> f32 {
+    pub(super) fn with_avx512<F: Forward>(encoder: &F, ids: &[u32], room: &mut F::Room) -> f32 {
         encoder.forward(ids, room, |rows, panel, sums| avx512(rows, panel, sums))
     }
 

@@ -58,6 +58,9 @@ impl HostNetwork {
     }
 }
 
+/// Whether an address may be connected to; `Err` says why not.
+pub type PermitAddress<'a> = &'a (dyn Fn(&WebAddress, NetworkPlace) -> Result<(), String> + 'a);
+
 /// One request.
 pub struct Ask<'a> {
     pub address: &'a WebAddress,
@@ -71,7 +74,7 @@ pub struct Ask<'a> {
     /// A body to post; no redirect is followed.
     pub post: Option<Post<'a>>,
     /// Asked about every address before it is connected to, redirects included; `Err` says why it must not be.
-    pub permit: Option<&'a dyn Fn(&WebAddress, NetworkPlace) -> Result<(), String>>,
+    pub permit: Option<PermitAddress<'a>>,
 }
 
 /// The body of a request, and its media type.

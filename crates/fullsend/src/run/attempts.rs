@@ -32,8 +32,6 @@ pub(super) struct Attempts<'a> {
     pub(super) guard: &'a Guard,
     pub(super) steps: &'a Steps<'a>,
     pub(super) counts: &'a Counts,
-    /// The time for all attempts together.
-    pub(super) time_limit: Duration,
     /// Replaces the sandbox by a fresh one.
     pub(super) recreate: &'a dyn Fn(Ready) -> Result<Ready, Stop>,
 }
@@ -59,13 +57,17 @@ impl Attempts<'_> {
         conversation: &mut Option<Conversation>,
     ) -> Result<Accepted, Stop> {
         let started = Instant::now();
+        let Some(first) = sandbox_slot.as_ref() else { return Err(Stop::internal("the sandbox is gone")) };
+        let harness = &first.provisioned.inputs.checked().resolved.harness;
+        // For all attempts together.
+        let time_limit = Duration::from_secs(harness.timeout_minutes.get() * 60);
         let feedback: Option<String> = None;
         let mut task = AttemptRequest {
             iteration: 1,
             context,
             feedback,
             conversation: conversation.clone(),
-            time: self.time_limit,
+            time: time_limit,
         };
         let mut asked_again = false;
         loop {
@@ -110,7 +112,7 @@ impl Attempts<'_> {
                 iteration: task.iteration + 1,
                 feedback: Some(feedback),
                 conversation: next_conversation,
-                time: self.time_limit.saturating_sub(started.elapsed()),
+                time: time_limit.saturating_sub(started.elapsed()),
                 ..task
             };
         }

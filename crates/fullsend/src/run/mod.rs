@@ -20,6 +20,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use model::Money;
+use model::gateway::SharedBudgets;
 
 use crate::bootstrap::{self, Ready};
 use crate::cancel::Cancel;
@@ -34,7 +35,7 @@ use crate::harness::Harness;
 use crate::harness::security::OnCritical;
 use crate::inputs;
 use crate::provision::gateway::Recording;
-use crate::provision::spending::{Spender, shared_budgets};
+use crate::provision::spending::{self, Spender};
 use crate::provision::{self, RunContext};
 use crate::publish::{self, Artifacts};
 use crate::record::configuration::SavedConfiguration;
@@ -214,6 +215,7 @@ fn sequence(
     continuation: &mut Continuation,
 ) -> Result<Artifacts, Stop> {
     save_configuration(&mut request, directory)?;
+    let shared_budgets = shared_budgets(&request);
     let save_workspace = request.save_workspace;
     let model_retry_timeout = request.model_retry_timeout;
     let Request {
@@ -222,7 +224,6 @@ fn sequence(
     let emit = steps.emit;
     let host_variable = |name: &str| environment.get(name).cloned();
     let variable = |name: &str| variables::value(&host_variable, name);
-    let time_limit = Duration::from_secs(checked.resolved.harness.timeout_minutes.get() * 60);
     let host = Host {
         library: &library,
         repository: &repository,
@@ -250,14 +251,8 @@ fn sequence(
         let instruction_file = runtime::of(runtime_name).instruction_file;
         inputs::scan_repository(scanned, &library, &repository, &guard, emit, instruction_file)
     })?;
-    let spender = Spender {
-        runs: &request.runs,
-        repository_name: request.repository_name.as_deref(),
-        repository: &repository,
-        session_spent: request.session_spent,
-    };
     let run_context = RunContext {
-        shared_budgets: shared_budgets(inputs.checked().resolved.harness.budget.as_ref(), &spender),
+        shared_budgets,
         library: &library,
         repository: &repository,
         directory: &directory.path,
@@ -282,15 +277,8 @@ fn sequence(
     };
     let recreate =
         |ready: Ready| prepare(steps.run_even_cancelled(Step::Teardown, || ready.provisioned.close())?);
-    let attempts = Attempts {
-        host: &host,
-        variables: &variables,
-        guard: &guard,
-        steps,
-        counts,
-        time_limit,
-        recreate: &recreate,
-    };
+    let attempts =
+        Attempts { host: &host, variables: &variables, guard: &guard, steps, counts, recreate: &recreate };
     // The agent, quarantine and validation, once per attempt.
     let (accepted, ready) = attempts.run(prepare(inputs)?, context, &mut continuation.conversation);
     if let Some(ready) = &ready {
@@ -302,6 +290,17 @@ fn sequence(
         steps.run(Step::PostScript, run).map_err(Stop::after_publishing)?;
     }
     Ok(artifacts)
+}
+
+/// The budgets that this run shares with others.
+fn shared_budgets(request: &Request) -> SharedBudgets {
+    let spender = Spender {
+        runs: &request.runs,
+        repository_name: request.repository_name.as_deref(),
+        repository: &request.repository,
+        session_spent: request.session_spent,
+    };
+    spending::shared_budgets(request.checked.resolved.harness.budget.as_ref(), &spender)
 }
 
 /// Publishes accepted output while its sandbox still exists, and closes the sandbox in any case.
