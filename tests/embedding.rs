@@ -96,7 +96,7 @@ impl Stage {
             checked,
             library,
             repository,
-            owner: Some(format!("acme/{}", wish.mark)),
+            repository_name: Some(format!("acme/{}", wish.mark)),
             runs: self.place.join("runs"),
             environment,
             recording: None,

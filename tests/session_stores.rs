@@ -84,10 +84,10 @@ fn sessions_of_the_shared_store_are_moved() {
         world
     };
     assert!(!Path::new(&world.path(WIDGETS)).exists());
-    assert_eq!(ids(&world, &[]), [moved.clone()]);
+    assert_eq!(ids(&world, &[]), std::slice::from_ref(&moved));
     assert_eq!(world.run(&["session", "events", &moved]).out, before, "the log is the same");
     assert_eq!(show(&world, &moved)["pending"], 2);
-    assert_eq!(ids(&world, &store), [of_nobody.clone()], "it is only there");
+    assert_eq!(ids(&world, &store), std::slice::from_ref(&of_nobody), "it is only there");
     assert_eq!(show(&world, &of_nobody)["id"], of_nobody.as_str(), "and the rest is still found");
     assert_eq!(world.run(&["session", "send", &moved, "three"]).code, 0);
     assert_eq!(events(&world, &moved).len(), 3);
