@@ -402,6 +402,18 @@ export type EgressEvent = ConnectionEvent & {
 /** How the client reached the proxy. */
 export type Via = "connect" | "forward" | "direct";
 
+/** One thing that a body asks for. */
+export type RequestedOperation = {
+  protocol: "rpc";
+  method: string;
+  tool?: string | null;
+} | {
+  protocol: "graphql";
+  operation_type: string;
+  name?: string | null;
+  fields: string[];
+};
+
 export type ConnectionDecision = "allowed" | "denied" | "audited" | "failed";
 
 /** Why a request was refused. The client reads the same word in `X-Fullsend-Refusal` and in the response's JSON. */
@@ -415,6 +427,8 @@ export type ConnectionEvent = {
   method?: string | null;
   /** Without its query, which may hold secrets. */
   path?: string | null;
+  /** What its body asks for, where the rules speak about that: what was refused, else the first. */
+  operation?: RequestedOperation | null;
   /** As the host numbers it. */
   pid?: number | null;
   binary?: string | null;

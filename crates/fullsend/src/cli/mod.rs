@@ -308,6 +308,7 @@ mod tests {
         "Delete",
         "Drop",
         "Export",
+        "Fetch",
         "Get",
         "Import",
         "Install",

@@ -34,6 +34,8 @@ const WITHOUT: &[(&str, &str)] = &[
     ("post-comment", "writes a comment"),
     ("post-review", "writes a review"),
     ("issues post-comment", "writes a comment"),
+    ("lock", "writes a file"),
+    ("fetch-skill", "one path"),
     ("completions", "a script of a shell"),
     ("man", "writes files"),
 ];
