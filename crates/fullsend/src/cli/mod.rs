@@ -316,6 +316,7 @@ mod tests {
         "Judge",
         "List",
         "Measure",
+        "Move",
         "Open",
         "Print",
         "Pull",
