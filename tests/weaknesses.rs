@@ -88,7 +88,7 @@ const TABLE: &[(&str, &[Cell])] = &[
     ),
     (
         "n: files of a remote base that nobody pinned",
-        &[Test("tests/merge_layers.rs", "a_base_that_does_not_exist_or_is_remote_is_refused")],
+        &[Test("tests/merge_layers.rs", "a_base_that_does_not_exist_or_is_not_allowed_is_refused")],
     ),
     (
         "o: a lock that is only advice",
