@@ -98,6 +98,7 @@ mod steps;
 mod stopped;
 mod support;
 mod svg;
+mod telemetry;
 mod tidy;
 mod trusted;
 mod upstream;

@@ -60,6 +60,7 @@ const STAGES: &[&str] = &[
     "publish",
     "record",
     "render",
+    "telemetry",
     "run",
     "wake",
     "worker",

@@ -34,6 +34,7 @@ mod runtime;
 mod runtimes;
 mod scripts;
 mod serve;
+mod telemetry;
 mod validate;
 mod wake;
 mod worker;

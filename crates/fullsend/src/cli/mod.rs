@@ -61,6 +61,7 @@ mod signals;
 mod signing;
 mod store;
 mod sweep;
+mod telemetry;
 mod terminal;
 mod trusted_base;
 mod version;

@@ -170,6 +170,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     if !arguments.quiet {
         mention_audited(&outcome);
     }
+    super::telemetry::send(outcome.directory.as_deref());
     conclude(&outcome, arguments);
     ci_outputs::write(&outcome, output_file.as_str())?;
     Ok(outcome.exit())

@@ -8,7 +8,7 @@ use session::{ClaimFilter, ClaimedWake, Session, SessionError, Sessions, StoreEr
 use super::exit::{Exit, Failure};
 use super::session::store::StoreOptions;
 use super::session::wake_options::{WakeOptions, async_runtime, stop_in_time};
-use super::{signals, write_stderr};
+use super::{signals, telemetry, write_stderr};
 use crate::wake;
 use crate::worker::{self, WorkUntil, WorkerPlan};
 
@@ -71,7 +71,10 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         cancel: context.cancel.clone(),
         run_wake: Arc::new(move |sessions: &mut Sessions, claimed: &ClaimedWake| {
             match wake::wake(&context, sessions, claimed) {
-                Ok(result) => drop(options.print(&result)),
+                Ok(result) => {
+                    drop(options.print(&result));
+                    telemetry::send(result.directory.as_deref());
+                }
                 Err(error) => {
                     let session = claimed.lease.session;
                     write_stderr(&format!(

@@ -26,7 +26,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 pub use address::WebAddress;
 pub use error::DownloadError;
 
-/// Until the head of an answer, and between two parts of its body.
+/// Until the head of an answer, and between two parts of its body, where a request sets nothing else.
 const TIME: Duration = Duration::from_secs(30);
 const MAX_REDIRECTS: usize = 5;
 
@@ -75,6 +75,8 @@ pub struct Ask<'a> {
     pub post: Option<Post<'a>>,
     /// Asked about every address before it is connected to, redirects included; `Err` says why it must not be.
     pub permit: Option<PermitAddress<'a>>,
+    /// Until the head of an answer, and between two parts of its body.
+    pub timeout: Duration,
 }
 
 /// The body of a request, and its media type.
@@ -94,6 +96,7 @@ impl<'a> Ask<'a> {
             form: None,
             post: None,
             permit: None,
+            timeout: TIME,
         }
     }
 }
@@ -113,6 +116,7 @@ pub struct Answer<'a> {
     /// Of the server that was asked first.
     pub place: NetworkPlace,
     body: Incoming,
+    timeout: Duration,
     runtime: &'a tokio::runtime::Runtime,
 }
 
@@ -145,6 +149,7 @@ impl Fetcher {
                     address,
                     place,
                     body,
+                    timeout: ask.timeout,
                     runtime,
                 });
             };
@@ -163,6 +168,8 @@ impl Fetcher {
         ask: &Ask<'_>,
     ) -> Result<(Response<Incoming>, NetworkPlace), DownloadError> {
         let dialer = &self.network.dialer;
+        let deadline = tokio::time::Instant::now() + ask.timeout;
+        let timeout = |_| DownloadError::Timeout { address: address.to_string() };
         if !address.is_tls && !self.network.is_plain(&address.authority()) {
             return Err(DownloadError::Plain { address: address.to_string() });
         }
@@ -170,7 +177,10 @@ impl Fetcher {
             Ok(literal) => vec![literal],
             Err(_) if address.host == "localhost" => vec![IpAddr::from([127, 0, 0, 1])],
             Err(_) if dialer.is_proxied(&address.host, address.port) => Vec::new(),
-            Err(_) => dialer.resolve(&address.host).await.map_err(DownloadError::Dial)?,
+            Err(_) => {
+                let resolved = tokio::time::timeout_at(deadline, dialer.resolve(&address.host)).await;
+                resolved.map_err(timeout)?.map_err(DownloadError::Dial)?
+            }
         };
         let place = judge(address, &addresses, origin)?;
         if let Some(permit) = ask.permit {
@@ -186,8 +196,7 @@ impl Fetcher {
             }
             exchange_on(stream, request).await
         };
-        let timeout = |_| DownloadError::Timeout { address: address.to_string() };
-        let response = tokio::time::timeout(TIME, exchange).await.map_err(timeout)??;
+        let response = tokio::time::timeout_at(deadline, exchange).await.map_err(timeout)??;
         Ok((response, place))
     }
 }
@@ -292,7 +301,8 @@ impl Answer<'_> {
     /// The next bytes of the body; `None` at its end.
     pub fn next(&mut self) -> Result<Option<Bytes>, DownloadError> {
         loop {
-            let frame = self.runtime.block_on(async { tokio::time::timeout(TIME, self.body.frame()).await });
+            let frame = async { tokio::time::timeout(self.timeout, self.body.frame()).await };
+            let frame = self.runtime.block_on(frame);
             let frame = frame.map_err(|_| DownloadError::Timeout { address: self.address.to_string() })?;
             match frame {
                 None => return Ok(None),

@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use serde_json::Value as Json;
 
 use super::super::configuration::variable;
 use super::super::exit::{Exit, Failure};
 use super::{Named, find, unreadable};
 use crate::event::{Envelope, log};
+use crate::record::conversation;
 use crate::record::page::RunPage;
-use crate::render::otlp::{self, TraceParent};
-use crate::render::{junit, page, run_findings};
+use crate::record::store::StoredRun;
+use crate::render::{junit, otlp, page, run_findings};
+use crate::telemetry::settings;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -61,15 +62,20 @@ pub fn run(runs: &Path, arguments: &Arguments) -> Result<Exit, Failure> {
     write(formats.junit.as_deref(), || junit::document(&events))?;
     write(formats.sarif.as_deref(), || line(&run_findings::sarif_log(&events)))?;
     write(formats.code_quality.as_deref(), || line(&run_findings::code_quality(&events)))?;
-    write(formats.otlp.as_deref(), || line(&spans(&events)))?;
+    write_spans(formats.otlp.as_deref(), &run, &events)?;
     Ok(Exit::Done)
 }
 
-/// The spans of a run, as the variables of OpenTelemetry want them.
-fn spans(events: &[Envelope]) -> Json {
-    let parent = variable("TRACEPARENT").and_then(|text| TraceParent::parse(&text));
-    let service = variable("OTEL_SERVICE_NAME").filter(|name| !name.is_empty());
-    otlp::spans(events, parent.as_ref(), service.as_deref().unwrap_or("fullsend"))
+/// One request with all spans of a run, as the variables of OpenTelemetry want them.
+fn write_spans(path: Option<&Path>, run: &StoredRun, events: &[Envelope]) -> Result<(), Failure> {
+    if path.is_none() {
+        return Ok(());
+    }
+    let options = settings::options(&variable)
+        .map_err(|error| Failure::new(Exit::Usage, format!("cannot export spans: {error}")))?;
+    let conversations = conversation::load(&run.path);
+    let requests = otlp::traces(events, &conversations, &options, usize::MAX);
+    write(path, || requests.iter().map(line).collect())
 }
 
 fn line(value: &impl Serialize) -> String {

@@ -4,7 +4,7 @@ use clap::Args;
 use session::{ClaimTarget, Session, SessionStatus};
 
 use super::super::exit::{Exit, Failure};
-use super::super::{signals, write_stderr};
+use super::super::{signals, telemetry, write_stderr};
 use super::requests;
 use super::store::{SessionOptions, failure, time_seed};
 use super::wake_options::{WakeOptions, async_runtime, stop_in_time};
@@ -38,6 +38,7 @@ pub fn run(arguments: &Run) -> Result<Exit, Failure> {
     };
     let result = wake::wake(&context, &mut sessions, &claimed).map_err(failure)?;
     options.print(&result)?;
+    telemetry::send(result.directory.as_deref());
     if !options.json && !options.quiet {
         let session = sessions.session(id).map_err(failure)?;
         let open = load_open_requests(&mut sessions, &session).map_err(failure)?;

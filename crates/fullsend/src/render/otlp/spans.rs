@@ -1,12 +1,13 @@
-//! A run as OpenTelemetry spans in OTLP's JSON form, by the conventions for generative AI: one span for the run, one for each
-//! step, attempt, model request and tool call. What was said and done is not in them: names, times, amounts and outcomes are.
+//! The spans of a run, by the conventions for generative AI: one for the run, one for each step, attempt, model request and
+//! tool call.
 
 use model::ModelEvent;
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 
-use super::console::step_name;
-use crate::event::clock::Moment;
+use super::super::console::step_name;
+use super::content::SpanContent;
+use super::{OtlpOptions, Value, attributes, input_tokens, nanoseconds, provider};
 use crate::event::log::hex;
 use crate::event::outcome::OutcomeKind;
 use crate::event::{Envelope, RunEvent, Step};
@@ -19,64 +20,6 @@ const CLIENT: u32 = 3;
 /// The statuses of a span in OTLP.
 const OK: u32 = 1;
 const ERROR: u32 = 2;
-
-/// Where the run's span hangs: W3C's `traceparent`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TraceParent {
-    trace: String,
-    span: String,
-}
-
-impl TraceParent {
-    /// Reads `00-TRACE-SPAN-FLAGS`. Anything else is no parent, as the specification wants it.
-    pub fn parse(text: &str) -> Option<Self> {
-        let parts: Vec<&str> = text.trim().split('-').collect();
-        let [version, trace, span, _flags] = parts[..] else { return None };
-        let is_id = |id: &str, length: usize| {
-            id.len() == length
-                && id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
-                && id.bytes().any(|byte| byte != b'0')
-        };
-        let known = version == "00" && is_id(trace, 32) && is_id(span, 16);
-        known.then(|| Self { trace: trace.to_owned(), span: span.to_owned() })
-    }
-}
-
-/// One export request with all spans of a run. Without a parent, the trace is the run.
-pub fn spans(events: &[Envelope], parent: Option<&TraceParent>, service: &str) -> Json {
-    let record = record::fold(events);
-    let mut builder = SpanBuilder::new(&record, parent);
-    events.iter().for_each(|envelope| builder.add(envelope));
-    let spans = builder.finish(&record, events);
-    json!({ "resourceSpans": [{
-        "resource": { "attributes": attributes([
-            ("service.name", Value::Text(service)),
-            ("service.version", Value::Text(&record.fullsend)),
-        ]) },
-        "scopeSpans": [{ "scope": { "name": "fullsend", "version": env!("CARGO_PKG_VERSION") }, "spans": spans }],
-    }] })
-}
-
-enum Value<'a> {
-    Text(&'a str),
-    Number(u64),
-    Real(f64),
-}
-
-/// Empty texts are left out.
-fn attributes<'a>(pairs: impl IntoIterator<Item = (&'a str, Value<'a>)>) -> Vec<Json> {
-    let pair = |(key, value): (&str, Value<'_>)| {
-        let value = match value {
-            Value::Text("") => return None,
-            Value::Text(text) => json!({ "stringValue": text }),
-            // OTLP's JSON writes 64-bit numbers as texts.
-            Value::Number(number) => json!({ "intValue": number.to_string() }),
-            Value::Real(number) => json!({ "doubleValue": number }),
-        };
-        Some(json!({ "key": key, "value": value }))
-    };
-    pairs.into_iter().filter_map(pair).collect()
-}
 
 /// A span that has begun.
 struct OpenSpan {
@@ -98,17 +41,27 @@ enum SpanKey {
     Call(String),
 }
 
-struct SpanBuilder {
+struct SpanBuilder<'a> {
     trace: String,
     run: String,
     seed: String,
     open: Vec<OpenSpan>,
     done: Vec<Json>,
     parent: Option<String>,
+    content: &'a SpanContent,
 }
 
-impl SpanBuilder {
-    fn new(record: &Record, parent: Option<&TraceParent>) -> Self {
+/// All spans of a run; the run's own is the first. Without a parent, the trace is the run.
+pub(super) fn spans(events: &[Envelope], options: &OtlpOptions, content: &SpanContent) -> Vec<Json> {
+    let record = record::fold(events);
+    let mut builder = SpanBuilder::new(&record, options, content);
+    events.iter().for_each(|envelope| builder.add(envelope));
+    builder.finish(&record, events)
+}
+
+impl<'a> SpanBuilder<'a> {
+    fn new(record: &Record, options: &OtlpOptions, content: &'a SpanContent) -> Self {
+        let parent = options.parent.as_ref();
         let seed = record.run_id.clone();
         let trace: String = seed.chars().filter(char::is_ascii_hexdigit).collect();
         let own = if trace.len() == 32 { trace } else { hex(&Sha256::digest(&seed)[..16]) };
@@ -119,6 +72,7 @@ impl SpanBuilder {
             open: Vec::new(),
             done: Vec::new(),
             parent: parent.map(|parent| parent.span.clone()),
+            content,
         }
     }
 
@@ -173,7 +127,8 @@ impl SpanBuilder {
                 );
             }
             RunEvent::AgentFinished { iteration, turns, .. } => {
-                let about = attributes([("fullsend.turns", Value::Number(*turns))]);
+                let mut about = attributes([("fullsend.turns", Value::Number(*turns))]);
+                about.extend(self.content.of_attempt(*iteration));
                 self.end(envelope, &SpanKey::Attempt(*iteration), None, about);
             }
             RunEvent::ToolStarted { call, tool, .. } => {
@@ -191,10 +146,12 @@ impl SpanBuilder {
                 );
             }
             RunEvent::ToolDenied { call, .. } => {
-                self.end(envelope, &SpanKey::Call(call.clone()), Some("denied"), Vec::new());
+                let about = self.content.of_call(call);
+                self.end(envelope, &SpanKey::Call(call.clone()), Some("denied"), about);
             }
             RunEvent::ToolFinished { call, is_error, bytes, .. } => {
-                let about = attributes([("fullsend.tool.output_bytes", Value::Number(*bytes))]);
+                let mut about = attributes([("fullsend.tool.output_bytes", Value::Number(*bytes))]);
+                about.extend(self.content.of_call(call));
                 self.end(envelope, &SpanKey::Call(call.clone()), is_error.then_some("tool_error"), about);
             }
             RunEvent::Model { event } => self.add_model(envelope, event),
@@ -216,6 +173,7 @@ impl SpanBuilder {
             ModelEvent::ModelRequest { exchange, model, wire, .. } => {
                 let about = attributes([
                     ("gen_ai.operation.name", Value::Text("chat")),
+                    ("gen_ai.provider.name", Value::Text(provider(*wire))),
                     ("gen_ai.request.model", Value::Text(model)),
                     ("fullsend.wire", Value::Text(wire.name())),
                 ]);
@@ -224,8 +182,9 @@ impl SpanBuilder {
             ModelEvent::ModelAnswer { exchange, model, status, usage, cost, .. } => {
                 let mut about = attributes([
                     ("gen_ai.response.model", Value::Text(model)),
-                    ("gen_ai.usage.input_tokens", Value::Number(usage.input)),
+                    ("gen_ai.usage.input_tokens", Value::Number(input_tokens(usage))),
                     ("gen_ai.usage.output_tokens", Value::Number(usage.output)),
+                    ("gen_ai.usage.cache_read.input_tokens", Value::Number(usage.cache_read)),
                     ("http.response.status_code", Value::Number(u64::from(*status))),
                 ]);
                 about.extend(
@@ -288,86 +247,4 @@ impl SpanBuilder {
 /// The same run gives the same ids, so that a second export repeats spans and adds none.
 fn span_id(seed: &str, number: u64) -> String {
     hex(&Sha256::digest(format!("{seed}/{number}"))[..8])
-}
-
-fn nanoseconds(time: &str) -> String {
-    let millis = Moment::parse(time).map_or(0, Moment::millis);
-    let fraction: u64 = time.get(20..23).and_then(|digits| digits.parse().ok()).unwrap_or(0);
-    format!("{}000000", millis + fraction)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn envelope(seq: u64, event: &Json) -> Envelope {
-        let mut line = json!({ "v": 1, "seq": seq, "time": format!("2030-01-31T12:00:0{seq}.500Z"), "previous": "", "hash": "" });
-        line.as_object_mut().unwrap().extend(event.as_object().unwrap().clone());
-        serde_json::from_value(line).unwrap()
-    }
-
-    fn sample() -> Vec<Envelope> {
-        let run_id = "01990000-0000-7000-8000-000000000001";
-        let usage =
-            json!({ "input": 7, "output": 2, "cache_read": 0, "cache_write": 0, "cache_write_hour": 0 });
-        let request = json!({ "type": "model_request", "exchange": 1, "wire": "messages", "model": "m", "turn": 0, "tools": 0, "bytes": 1 });
-        let answer = json!({ "type": "model_answer", "exchange": 1, "model": "m", "status": 200, "ending": "complete", "usage": usage, "cost": null, "duration_ms": 1 });
-        [
-            json!({ "type": "run_started", "run_id": run_id, "harness": "triage", "runtime": "native", "repository": "", "fullsend": "0" }),
-            json!({ "type": "step_started", "step": "agent" }),
-            json!({ "type": "agent_started", "iteration": 1 }),
-            json!({ "type": "model", "event": request }),
-            json!({ "type": "model", "event": answer }),
-            json!({ "type": "tool_started", "iteration": 1, "call": "c", "tool": "Bash", "summary": "the secret command" }),
-            json!({ "type": "tool_denied", "call": "c", "tool": "Bash", "reason": "the secret reason" }),
-            json!({ "type": "agent_finished", "iteration": 1, "ending": "finished", "turns": 1 }),
-        ]
-        .into_iter()
-        .zip(1..)
-        .map(|(event, seq)| envelope(seq, &event))
-        .collect()
-    }
-
-    #[test]
-    fn spans_hang_below_each_other_and_have_no_content() {
-        let exported = spans(&sample(), None, "fullsend");
-        let text = exported.to_string();
-        assert!(!text.contains("secret"), "{text}");
-        let spans = exported["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
-        let find = |name: &str| spans.iter().find(|span| span["name"] == name).unwrap();
-        let below = |name: &str, parent: &str| {
-            assert_eq!(find(name)["parentSpanId"], find(parent)["spanId"], "{name}");
-        };
-        assert_eq!(find("invoke_agent triage")["traceId"], "01990000000070008000000000000001");
-        assert_eq!(find("invoke_agent triage")["parentSpanId"], "");
-        below("step agent", "invoke_agent triage");
-        below("attempt 1", "step agent");
-        below("chat m", "attempt 1");
-        below("execute_tool Bash", "attempt 1");
-        assert_eq!(find("chat m")["startTimeUnixNano"], "1896091204500000000");
-        assert_eq!(find("execute_tool Bash")["status"]["code"], ERROR);
-        assert_eq!(find("chat m")["status"]["code"], OK);
-        assert_eq!(spans.len(), 5, "{text}");
-    }
-
-    #[test]
-    fn a_parent_of_the_caller_is_used_if_it_is_valid() {
-        let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-        let exported = spans(&sample(), TraceParent::parse(parent).as_ref(), "ci");
-        let root = &exported["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
-        assert_eq!(
-            (&root["traceId"], &root["parentSpanId"]),
-            (&json!("4bf92f3577b34da6a3ce929d0e0e4736"), &json!("00f067aa0ba902b7"))
-        );
-        let zeros = "00-00000000000000000000000000000000-00f067aa0ba902b7-01";
-        for wrong in [
-            "",
-            "00-1-2-3",
-            zeros,
-            "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-            "00-4BF92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-        ] {
-            assert_eq!(TraceParent::parse(wrong), None, "{wrong}");
-        }
-    }
 }

@@ -1,0 +1,20 @@
+//! Sends the telemetry of an ended run. A collector that does not answer is one line, and never changes how the run ended.
+
+use std::path::Path;
+
+use super::configuration::variable;
+use super::write_stderr;
+use crate::render::diagnostics::clean_text;
+use crate::telemetry;
+
+/// `run` is the run's directory; without one, no run has started.
+pub fn send(run: Option<&Path>) {
+    let sent = run.map_or(Ok(()), |run| telemetry::send(run, &variable));
+    if let Err(error) = sent {
+        let why = clean_text(&error.to_string());
+        write_stderr(&format!(
+            "warning: the telemetry of this run was not sent: {}\n",
+            why.replace('\n', " ")
+        ));
+    }
+}
