@@ -57,6 +57,7 @@ mod message_cases;
 mod messages;
 mod mistakes_met;
 mod networks;
+mod openshell;
 mod option_cases;
 mod outcomes;
 mod overrides;

@@ -49,7 +49,17 @@ fn refusals() -> Vec<Refusal> {
         ),
         refusal(
             "runtime: native\nproviders: [model]\nsandbox: {backend: openshell}\n",
-            "`sandbox.backend: openshell` is not supported yet",
+            "`sandbox.backend: openshell` needs an `image`",
+            3,
+        ),
+        refusal(
+            "runtime: native\nproviders: [model]\nsandbox: {backend: openshell}\nimage: /an/archive.tar\n",
+            "the OpenShell gateway cannot read the image `/an/archive.tar` of this machine",
+            3,
+        ),
+        refusal(
+            "runtime: claude\nproviders: [model]\nsandbox: {backend: openshell}\nimage: quay.io/acme/agent:1\n",
+            "the runtime `claude` is not supported with `sandbox.backend: openshell`",
             3,
         ),
         refusal("runtime: claude\nproviders: [model]\n", "the program of the runtime `claude` is not installed", 4),

@@ -165,13 +165,13 @@ fn a_question_is_not_a_success() {
 }
 
 #[test]
-fn the_openshell_backend_is_refused_with_a_sentence() {
+fn an_openshell_backend_without_an_image_is_refused() {
     let world = world();
     let harness = fs::read_to_string(world.path("repo/.fullsend/harness/hello.yaml")).unwrap();
     world.write("repo/.fullsend/harness/hello.yaml", format!("{harness}sandbox:\n  backend: openshell\n"));
     let ran = run(&world, Who::Caller).unwrap();
     assert_eq!(ran.code, 3);
-    assert!(ran.err.contains("not supported yet"), "{}", ran.err);
+    assert!(ran.err.contains("`sandbox.backend: openshell` needs an `image`"), "{}", ran.err);
 }
 
 #[test]

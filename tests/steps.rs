@@ -50,7 +50,7 @@ const TABLE: &[Row] = &[
     Row {
         step: "provision",
         succeeds: WHOLE,
-        fails: Test("tests/skeleton.rs", "the_openshell_backend_is_refused_with_a_sentence"),
+        fails: Test("tests/skeleton.rs", "an_openshell_backend_without_an_image_is_refused"),
         takes_too_long: Test("tests/servers.rs", "one_that_does_not_become_ready_ends_the_run"),
         is_killed: KILLED,
     },

@@ -48,7 +48,9 @@ const STAGES: &[&str] = &[
     "guard",
     "inputs",
     "image",
+    "archive",
     "registry",
+    "backend",
     "runtime",
     "provision",
     "lasting",
@@ -197,10 +199,11 @@ fn place_of_environment(name: &str, text: &str, complain: &mut impl FnMut(&'stat
     }
 }
 
-/// Files outside `cli` whose process speaks through its standard streams: the agent loop, the state command and the command
-/// that moves files, which run inside the sandbox.
+/// Files outside `cli` whose process speaks through its standard streams: the agent loop, the state command, the command
+/// that moves files and the tunnel, which run inside the sandbox.
 const PRINTING: &[&str] = &[
-    "crates/fullsend/src/lasting/inside_files.rs",
+    "crates/fullsend/src/archive/inside_files.rs",
+    "crates/fullsend/src/backend/openshell/tunnel/inside.rs",
     "crates/fullsend/src/runtime/native/agent.rs",
     "crates/fullsend/src/runtime/state.rs",
 ];

@@ -4,6 +4,8 @@
 //! `tests/embedding.rs` is an example. The events and the record of a run are in `event` and `record`. All other modules
 //! are private; read `run/mod.rs` first, it is the sequence of a run.
 
+mod archive;
+mod backend;
 mod bootstrap;
 mod cancel;
 mod check;

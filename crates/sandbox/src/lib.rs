@@ -54,5 +54,5 @@ pub use spec::{
 pub use state_directory::{Sweep, sweep};
 pub use step::StartStep;
 pub use terminal::Terminal;
-pub use transfer::{SkipReason, Transfer, TransferCaps, TransferError};
+pub use transfer::{SkipReason, Transfer, TransferCaps, TransferError, download};
 pub use tree_walk::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, walk_directory, walk_tree};

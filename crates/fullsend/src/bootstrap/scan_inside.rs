@@ -6,9 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sandbox::{Command, Sandbox, Stdio};
+use sandbox::{Command, Stdio};
 use serde::Deserialize;
 
+use crate::backend::AgentSandbox;
 use crate::event::finding::{
     FindingAction, FindingEvent, FindingFamily, FindingOrigin, FindingScore, FindingSeverity,
 };
@@ -32,7 +33,7 @@ pub(super) struct Inside<'a> {
 }
 
 pub(super) fn scan(
-    sandbox: &Sandbox,
+    sandbox: &AgentSandbox,
     guard: &Guard,
     scanners: &HostScanners,
     inside: &Inside<'_>,
@@ -57,7 +58,7 @@ pub(super) fn scan(
     Ok(())
 }
 
-fn ask(sandbox: &Sandbox, scanners: &HostScanners, inside: &Inside<'_>) -> Result<String, String> {
+fn ask(sandbox: &AgentSandbox, scanners: &HostScanners, inside: &Inside<'_>) -> Result<String, String> {
     let mut words = vec![PROGRAM, COMMAND, "--format", "json"];
     let switches = [
         ("unicode_normalizer", scanners.unicode_normalizer.value),

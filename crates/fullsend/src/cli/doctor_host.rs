@@ -1,5 +1,5 @@
-//! What a run uses of this machine beside its sandbox: programs, keys, space, time, network. Nothing is sent anywhere, no
-//! value of a key is shown, and each line that is not good says what to do.
+//! What a run uses of this machine beside its sandbox: programs, keys, space, time, network. Nothing is sent anywhere, but to an
+//! OpenShell gateway that is named; no value of a key is shown, and each line that is not good says what to do.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,8 @@ use sandbox::doctor::{Check, CheckState};
 use yaml::{Node, ParseLimits, Sources};
 
 use super::configuration::{variable, xdg_directory};
+use crate::backend::openshell;
+use crate::backend::openshell::endpoint::{self, GatewayEndpoint};
 use crate::cancel::Cancel;
 use crate::event::clock::Moment;
 use crate::runtime::ALL;
@@ -34,6 +36,7 @@ pub fn checks() -> Vec<Check> {
     all.push(clock());
     all.push(network());
     all.push(proxies());
+    all.extend(openshell());
     all
 }
 
@@ -180,6 +183,22 @@ fn network() -> Check {
         (false, _) => weak("network", "no default route".to_owned(), fix),
         (true, None) => weak("network", "/etc/resolv.conf names no server".to_owned(), fix),
     }
+}
+
+/// The OpenShell gateway, where one is named: `sandbox.backend: openshell` runs on it.
+fn openshell() -> Option<Check> {
+    let is_named = [endpoint::ENDPOINT, endpoint::GATEWAY].iter().any(|name| variable(name).is_some());
+    let fix = "start the gateway, and set OPENSHELL_GATEWAY_ENDPOINT and OPENSHELL_TOKEN";
+    let endpoint = match GatewayEndpoint::of_host(&variable).map_err(|why| weak("openshell", why, fix)) {
+        Ok(endpoint) => endpoint,
+        Err(check) => return is_named.then_some(check),
+    };
+    let place = endpoint.to_string();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    Some(match runtime.block_on(openshell::version(endpoint)) {
+        Ok(version) => good("openshell", format!("gateway {version} ({place})")),
+        Err(error) => weak("openshell", error.to_string(), fix),
+    })
 }
 
 /// A default route of either family, from the kernel's tables.

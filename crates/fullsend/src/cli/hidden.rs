@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use super::{check_output, hidden_hook};
+use crate::archive::inside_files;
+use crate::backend::openshell::tunnel;
 use crate::bootstrap::scan_inside;
-use crate::lasting::{inside_files, owner};
+use crate::lasting::owner;
 use crate::provision::servers::supervise;
 use crate::runtime::native::agent;
 use crate::runtime::state;
@@ -21,6 +23,7 @@ pub fn dispatch(arguments: &[OsString]) -> Option<ExitCode> {
         owner::COMMAND => Some(owner::main()),
         inside_files::COMMAND => Some(inside_files::main(&arguments[2..])),
         "__state" => Some(state::main(&arguments[2..])),
+        tunnel::COMMAND => Some(tunnel::inside::main()),
         supervise::COMMAND => Some(supervise::main(&arguments[2..])),
         "__agent" => Some(agent::main()),
         scan_inside::COMMAND => {

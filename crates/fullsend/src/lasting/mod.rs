@@ -2,13 +2,11 @@
 //! is no central daemon. It ends when it is removed, by its time to live, with its parent, or with its owner; what a dead
 //! owner leaves is swept by a later command. Nothing here prints or reads the environment.
 
-pub(crate) mod archive;
 pub(crate) mod client;
 pub(crate) mod collect;
 mod connection;
 pub(crate) mod create;
 pub(crate) mod directory;
-pub(crate) mod inside_files;
 mod owned;
 pub(crate) mod owner;
 pub(crate) mod protocol;

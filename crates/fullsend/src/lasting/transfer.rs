@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use sandbox::TransferCaps;
 
-use super::archive::{self, ArchiveCounts};
 use super::client::{SandboxClient, SandboxClientError};
-use super::inside_files::{self, FilesProblem, FilesReply};
 use super::protocol::{ExecPurpose, ExecSpec};
 use super::pump::{self, CommandInput, OutputStream};
+use crate::archive::inside_files::{self, FilesProblem, FilesReply};
+use crate::archive::{self, ArchiveCounts};
 use crate::runtime::paths::PROGRAM;
 
 /// The first line of the answer is no longer than this.

@@ -3,6 +3,7 @@
 //! guard do that afterwards. The only programs it starts are the agent programs, to ask for their version.
 
 mod interpreter;
+mod openshell;
 mod script_variables;
 mod unsupported;
 
@@ -15,6 +16,7 @@ use crate::check::{self, Checked};
 use crate::credentials;
 use crate::guard::setup;
 use crate::harness::Harness;
+use crate::harness::names::Backend;
 use crate::harness::provider;
 use crate::harness::template::Template;
 use crate::provision::gateway::{self, ModelSetupError, Recording};
@@ -78,6 +80,7 @@ pub fn preflight(
     let checked = check::check(library, resolved, problems)?;
     problems.extend(runtime::refused_options(&checked));
     problems.extend(unsupported::fields(&checked));
+    problems.extend(openshell::refused(&checked));
     // A model that is replayed needs no key.
     let replays = matches!(context.recording, Some(Recording::Replay(_)));
     let asked = checked.providers.iter().filter(|file| !(replays && file.inference_capable()));
@@ -189,8 +192,11 @@ fn credential_values(
 fn image_of(resolved: &Resolved, library: &Library, value: VariableLookup<'_>) -> Option<Diagnostic> {
     let name = resolved.harness.image.as_ref().filter(|name| is_set(name, value))?;
     let error = run_image::check(resolved, library, value).err()?;
+    let is_remote = resolved.harness.sandbox.backend.value == Backend::Openshell;
     let code = match &error {
         RunImageError::Pull(PullError::NotAllowed { .. }) => "image-not-allowed",
+        // An OpenShell gateway pulls it itself.
+        RunImageError::Pull(PullError::NotCached { .. }) if is_remote => return None,
         RunImageError::Pull(PullError::NotCached { .. }) => "image-not-cached",
         _ => "image",
     };

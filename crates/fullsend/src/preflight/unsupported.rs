@@ -4,7 +4,6 @@
 use yaml::{Diagnostic, Span};
 
 use crate::check::Checked;
-use crate::harness::names::Backend;
 
 /// One error for each field that a run would have to ignore.
 pub fn fields(checked: &Checked) -> Vec<Diagnostic> {
@@ -14,9 +13,6 @@ pub fn fields(checked: &Checked) -> Vec<Diagnostic> {
         let message = format!("`{field}` is not supported yet");
         found.push(Diagnostic::error("not-supported", at, message).help(instead.to_owned()));
     };
-    if harness.sandbox.backend.value == Backend::Openshell {
-        refuse(harness.sandbox.backend.at, "sandbox.backend: openshell", "use `sandbox.backend: local`");
-    }
     if let Some(trigger) = &harness.trigger {
         refuse(trigger.at, "trigger", "leave it out: the workflow decides when `fullsend run` starts");
     }

@@ -29,7 +29,7 @@ const ETC_FROM_HOST: &[&str] = &[
 pub const GIT_CONFIG: &str = "/etc/gitconfig";
 
 /// Who makes a commit if nothing else says so. Without a name git refuses to commit.
-const GIT_IDENTITY: &str = "[user]\n\tname = fullsend\n\temail = fullsend@localhost\n";
+pub const GIT_IDENTITY: &str = "[user]\n\tname = fullsend\n\temail = fullsend@localhost\n";
 
 /// How much may be written to one writable path of the policy.
 const WRITABLE_BYTES: u64 = 1 << 30;

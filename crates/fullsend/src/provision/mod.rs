@@ -4,12 +4,14 @@
 mod client;
 mod env_files;
 mod environment;
+mod error;
 pub(crate) mod files;
 pub(crate) mod gateway;
 pub(crate) mod host_files;
 pub(crate) mod image;
 pub(crate) mod java;
 pub(crate) mod network;
+mod openshell;
 mod placeholders;
 pub(crate) mod policy_sandbox;
 pub(crate) mod prices;
@@ -29,20 +31,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use crate::git::RepositoryError;
 use model::gateway::{Gateway, SharedBudgets};
 use sandbox::{
     IsolationLayer, Limit, Mount, ProbeResult, ProofError, ProofSpec, Sandbox, SandboxPart, SandboxSpec,
-    StartError,
 };
 
+use crate::backend::{AgentSandbox, TeardownError};
 use crate::cancel::Cancel;
 use crate::credentials::Credentials;
 use crate::event::log::Emitter;
 use crate::event::{EnforcementStatus, RunEvent};
-use crate::guard::{Blocked, Guard};
+use crate::git::RepositoryError;
+use crate::guard::Guard;
 use crate::harness::Harness;
-use crate::harness::names::Weaker;
+use crate::harness::names::{Backend, Weaker};
 use crate::image::Image;
 use crate::inputs::ScannedInputs;
 use crate::resolve::library::Library;
@@ -50,12 +52,12 @@ use crate::runtime::executable::{self, Executable};
 use crate::runtime::paths::{self, PROGRAM};
 use crate::runtime::programs::{Program, ProgramError, ProgramSearch};
 use crate::runtime::{self, LaunchSpec};
+pub use error::ProvisionError;
 use gateway::Recording;
 use host_files::Delivered;
-use image::RunImageError;
 use network::Served;
 use placeholders::Placeholders;
-use servers::{ApiServers, ServerError};
+use servers::ApiServers;
 use shell_variables::Around;
 use sockets::RunSockets;
 
@@ -71,9 +73,10 @@ const CLOSING_TIME: Duration = Duration::from_secs(120);
 /// A sandbox that was proved to hold, and the gateway it reaches the model through.
 pub struct Provisioned {
     pub inputs: ScannedInputs,
-    pub sandbox: Sandbox,
+    pub sandbox: AgentSandbox,
     pub gateway: Arc<Gateway>,
-    served: Served,
+    /// A sandbox on a gateway has its own proxy.
+    served: Option<Served>,
     servers: ApiServers,
     /// Where hooks ask; closed with this value.
     listening: RunSockets,
@@ -121,74 +124,16 @@ pub struct RunContext<'a> {
     pub model_retry_timeout: Option<Duration>,
 }
 
-#[derive(Debug)]
-pub enum ProvisionError {
-    Model(gateway::ModelSetupError),
-    Program(ProgramError),
-    Guard(std::io::Error),
-    Network(String),
-    /// `sandbox_timeout_seconds` passed.
-    NotReady {
-        seconds: u64,
-    },
-    Image(RunImageError),
-    Server(ServerError),
-    HostFile(host_files::HostFileError),
-    /// The guard blocked a file that was to go in.
-    Blocked(Blocked),
-    Repository(RepositoryError),
-    Staging {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    Sandbox(StartError),
-    Serve(std::io::Error),
-    Proof(ProofError),
-}
-
-impl std::fmt::Display for ProvisionError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Model(error) => error.fmt(f),
-            Self::Program(error) => error.fmt(f),
-            Self::Guard(error) => write!(f, "the guard cannot listen: {error}"),
-            Self::NotReady { seconds } => write!(
-                f,
-                "the sandbox was not ready after {seconds} seconds: raise `sandbox_timeout_seconds`"
-            ),
-            Self::Network(why) => write!(f, "the network of the sandbox cannot be planned: {why}"),
-            Self::Image(error) => error.fmt(f),
-            Self::Server(error) => error.fmt(f),
-            Self::HostFile(error) => error.fmt(f),
-            Self::Blocked(blocked) => blocked.fmt(f),
-            Self::Repository(error) => error.fmt(f),
-            Self::Staging { path, source } => write!(f, "cannot prepare {}: {source}", path.display()),
-            Self::Sandbox(error) => write!(f, "the sandbox could not be started: {error}"),
-            Self::Serve(error) => write!(f, "the proxy or the model gateway could not start: {error}"),
-            Self::Proof(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ProvisionError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Model(error) => Some(error),
-            Self::Program(error) => Some(error),
-            Self::Guard(error) | Self::Serve(error) | Self::Staging { source: error, .. } => Some(error),
-            Self::Image(error) => Some(error),
-            Self::Server(error) => Some(error),
-            Self::HostFile(error) => Some(error),
-            Self::Repository(error) => Some(error),
-            Self::Sandbox(error) => Some(error),
-            Self::Proof(error) => Some(error),
-            Self::Blocked(_) | Self::Network(_) | Self::NotReady { .. } => None,
-        }
-    }
-}
-
-/// Builds everything around the agent. Where one step must come before another, the reason is on its line.
+/// Builds everything around the agent.
 pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Provisioned, ProvisionError> {
+    match inputs.checked().resolved.harness.sandbox.backend.value {
+        Backend::Local => provision_here(inputs, context),
+        Backend::Openshell => openshell::provision(inputs, context),
+    }
+}
+
+/// The same with a sandbox of this machine. Where one step must come before another, the reason is on its line.
+fn provision_here(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Provisioned, ProvisionError> {
     let harness = &inputs.checked().resolved.harness;
     let image = image::prepare(&inputs.checked().resolved, context).map_err(ProvisionError::Image)?;
     let start_deadline = StartDeadline::new(harness); // After the image: pulling it may take longer.
@@ -251,10 +196,9 @@ pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Prov
     let mut sandbox = start(spec, context.emit)?;
     let resolver = planned.resolver();
     // Before the proof: a name that no rule allows must already be refused then.
-    let served = {
-        let _entered = context.runtime.enter();
-        planned.serve(&mut sandbox, &gateway, context).map_err(ProvisionError::Serve)?
-    };
+    let entered = context.runtime.enter();
+    let served = planned.serve(&mut sandbox, &gateway, context).map_err(ProvisionError::Serve)?;
+    drop(entered);
     // Before anything of the harness runs inside: its program is asked for its version next.
     prove(&sandbox, resolver, context.emit)?;
     start_deadline.check()?;
@@ -264,9 +208,9 @@ pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Prov
     Ok(Provisioned {
         inputs,
         changed: sandbox.changed_below(&repository::inside(&repository_name)),
-        sandbox,
+        sandbox: AgentSandbox::Local(Box::new(sandbox)),
         gateway,
-        served,
+        served: Some(served),
         servers,
         listening,
         program,
@@ -465,8 +409,10 @@ fn parts(name: Weaker) -> Vec<SandboxPart> {
 impl Provisioned {
     /// Closes the way out first, then the sandbox, so nothing leaves while the sandbox ends. Scanned inputs stay valid for
     /// another sandbox.
-    pub fn close(self) -> Result<ScannedInputs, sandbox::CloseError> {
-        self.runtime.block_on(self.served.stop(Duration::from_millis(500)));
+    pub fn close(self) -> Result<ScannedInputs, TeardownError> {
+        if let Some(served) = self.served {
+            self.runtime.block_on(served.stop(Duration::from_millis(500)));
+        }
         let closed = self.sandbox.close();
         drop(self.image);
         drop(self.servers);

@@ -144,13 +144,15 @@ impl Attempts<'_> {
                 )
             })
         };
+        let collected = ready.provisioned.sandbox.collect();
         if let Some(stop) = early {
-            if !steps.cancel.is_urgent() {
+            if !steps.cancel.is_urgent() && collected.is_ok() {
                 // The reason for the end matters more than output that cannot be saved.
                 drop(quarantine().and_then(|partial| Ok(publish::set_aside(&partial, "partial")?)));
             }
             return Err(stop);
         }
+        collected.map_err(|error| Stop::sandbox_lost(&error))?;
         let quarantined = quarantine()?;
         let checked = ready.provisioned.inputs.checked();
         let verdict = steps.run_even_cancelled(Step::Validate, || {
@@ -196,6 +198,9 @@ impl Attempts<'_> {
     fn ended_early(&self, ready: &Ready, attempt: &Attempt) -> Option<Stop> {
         if let Some(reason) = self.guard.stop_reason() {
             return Some(Stop::security(&reason));
+        }
+        if let Some(lost) = ready.provisioned.sandbox.lost() {
+            return Some(Stop::sandbox_lost(&lost));
         }
         match attempt.ending() {
             Ending::Timeout => {

@@ -1,9 +1,10 @@
 //! Extra files: what a caller puts into the sandbox beside the harness's own files, and the directory that it gets back.
 //! A session uses them for its memory and resources. This module does not know what they mean.
 
-use sandbox::{Mount, Sandbox};
+use sandbox::Mount;
 
 use super::Stop;
+use crate::backend::AgentSandbox;
 use crate::guard::Guard;
 use crate::runtime::state::{self, StateFile};
 
@@ -18,7 +19,7 @@ pub struct ExtraFiles {
 }
 
 impl ExtraFiles {
-    pub(super) fn write_into(&self, sandbox: &Sandbox) -> Result<(), Stop> {
+    pub(super) fn write_into(&self, sandbox: &AgentSandbox) -> Result<(), Stop> {
         for StateFile { path, contents } in &self.files {
             state::write(sandbox, path, contents)
                 .map_err(|error| Stop::internal(format!("cannot write {path} into the sandbox: {error}")))?;
@@ -27,7 +28,7 @@ impl ExtraFiles {
     }
 
     /// The files of the returned directory. A directory that cannot be read gives none.
-    pub(super) fn read_back(&self, sandbox: &Sandbox, guard: &Guard) -> Vec<StateFile> {
+    pub(super) fn read_back(&self, sandbox: &AgentSandbox, guard: &Guard) -> Vec<StateFile> {
         let Some(directory) = &self.returned else { return Vec::new() };
         let redacted = |StateFile { path, contents }| match String::from_utf8(contents) {
             Ok(text) => StateFile { path, contents: guard.redact(&text).into_owned().into_bytes() },

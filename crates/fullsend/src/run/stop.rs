@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use super::Outcome;
+use crate::backend::openshell::GatewayError;
+use crate::backend::{CommandError, TeardownError};
 use crate::bootstrap::BootstrapError;
 use crate::cancel::CancelReason;
 use crate::credentials::CredentialError;
@@ -78,6 +80,11 @@ impl Stop {
 
     pub fn model_unavailable(reason: &str) -> Self {
         Self::new(EndCause::ModelUnavailable, format!("the model is not available: {reason}"))
+    }
+
+    /// The gateway that has the sandbox failed.
+    pub fn sandbox_lost(error: &GatewayError) -> Self {
+        Self::new(EndCause::SandboxUnavailable, error.to_string())
     }
 
     pub fn agent_failed(why: &str) -> Self {
@@ -180,16 +187,18 @@ impl From<ProvisionError> for Stop {
             }
             ProvisionError::Model(_) => Self::setup(reason),
             ProvisionError::Server(_) => Self::new(EndCause::ScriptFailed, reason),
-            ProvisionError::HostFile(_) => Self::missing(reason),
+            ProvisionError::HostFile(_) | ProvisionError::NoGateway(_) => Self::missing(reason),
             ProvisionError::Image(RunImageError::Image(error)) => of_image(&error),
             ProvisionError::Image(RunImageError::Pull(error)) => of_pull(&error),
             ProvisionError::Repository(_) | ProvisionError::Network(_) => Self::setup(reason),
+            ProvisionError::Openshell(GatewayError::Cancelled) => Self::new(EndCause::Interrupted, reason),
             ProvisionError::Blocked(barred) => barred.into(),
             ProvisionError::Proof(_) => Self::new(EndCause::SecurityStop, reason),
             ProvisionError::NotReady { .. }
             | ProvisionError::Guard(_)
             | ProvisionError::Sandbox(_)
             | ProvisionError::Serve(_)
+            | ProvisionError::Openshell(_)
             | ProvisionError::Staging { .. } => Self::new(EndCause::SandboxUnavailable, reason),
         }
     }
@@ -222,6 +231,7 @@ impl From<BootstrapError> for Stop {
     fn from(error: BootstrapError) -> Self {
         match error {
             BootstrapError::Blocked(barred) => barred.into(),
+            BootstrapError::Gateway(error) => Self::sandbox_lost(&error),
             error => Self::setup(error.to_string()),
         }
     }
@@ -230,6 +240,7 @@ impl From<BootstrapError> for Stop {
 impl From<RuntimeError> for Stop {
     fn from(error: RuntimeError) -> Self {
         match error {
+            RuntimeError::Start(CommandError::Gateway(error)) => Self::sandbox_lost(&error),
             RuntimeError::Start(_) | RuntimeError::Stream(_) | RuntimeError::State { .. } => {
                 Self::agent_failed(&error.to_string())
             }
@@ -258,9 +269,12 @@ impl From<PublishError> for Stop {
     }
 }
 
-impl From<sandbox::CloseError> for Stop {
-    fn from(error: sandbox::CloseError) -> Self {
-        Self::internal(format!("the sandbox did not close: {error}"))
+impl From<TeardownError> for Stop {
+    fn from(error: TeardownError) -> Self {
+        match error {
+            TeardownError::Local(error) => Self::internal(format!("the sandbox did not close: {error}")),
+            TeardownError::LeftOver { .. } => Self::new(EndCause::SandboxUnavailable, error.to_string()),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::Value as Json;
 
 use super::state::StateFile;
+use crate::backend::CommandError;
 use crate::guard::{Blocked, Guard};
 
 /// One run of the agent, however it ended. Only a runtime makes one, so that nothing is quarantined without an agent.
@@ -71,7 +72,7 @@ pub struct Conversation {
 
 #[derive(Debug)]
 pub enum RuntimeError {
-    Start(sandbox::ExecError),
+    Start(CommandError),
     Stream(std::io::Error),
     State { what: &'static str, source: std::io::Error },
 }

@@ -4,11 +4,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use sandbox::{Mount, Sandbox};
+use sandbox::Mount;
 
 use super::attempt::Conversation;
 use super::executable::Executable;
 use super::programs::Program;
+use crate::backend::AgentSandbox;
 use crate::cancel::Cancel;
 use crate::guard::Guard;
 use crate::inputs::ScannedInputs;
@@ -45,7 +46,7 @@ pub(super) fn alone(
 /// What a runtime needs to start its agent. The bootstrap makes it.
 pub struct LaunchContext<'a> {
     pub inputs: &'a ScannedInputs,
-    pub sandbox: &'a Sandbox,
+    pub sandbox: &'a AgentSandbox,
     pub guard: &'a Guard,
     /// Set when the caller cancels the run.
     pub cancel: &'a Cancel,

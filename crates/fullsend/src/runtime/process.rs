@@ -5,12 +5,13 @@ use std::io::Write;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
-use sandbox::{Command, CommandExit, Process, Stdio};
+use sandbox::{Command, CommandExit, Stdio};
 
 use super::attempt::RuntimeError;
 use super::launch::{AttemptRequest, LaunchContext};
 use super::state;
 use super::stream::{self, StreamEnd, Timeouts};
+use crate::backend::AgentProcess;
 use crate::event::clock::Moment;
 
 /// From the end of its output to the end of the program.
@@ -53,7 +54,7 @@ pub fn run(
         .environment
         .push((DEADLINE.into(), deadline(request.time.saturating_sub(started.elapsed())).into()));
     let mut process = context.sandbox.exec(command).map_err(RuntimeError::Start)?;
-    context.guard.set_runtime_process(process.pid());
+    process.pid().into_iter().for_each(|pid| context.guard.set_runtime_process(pid));
     let stderr = process.stderr.take().map(stream::keep_end);
     if let Some(mut stdin) = process.stdin.take() {
         let words = words.to_vec();
@@ -113,7 +114,7 @@ fn early(context: &LaunchContext<'_>, followed: StreamEnd) -> Option<ProcessEnd>
 /// TERM to the agent, then KILL to everything inside. If that fails, the sandbox is killed.
 fn end(
     context: &LaunchContext<'_>,
-    process: &Process,
+    process: &AgentProcess,
     lines: Option<&Receiver<Vec<u8>>>,
     on_line: &mut dyn FnMut(&[u8]),
 ) {

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
-use sandbox::{Command, Sandbox, Stdio};
+use sandbox::{Command, Stdio};
 use sandbox::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, open_beneath, walk_tree};
 
 use super::paths::PROGRAM;
+use crate::backend::AgentSandbox;
 use crate::event::exit::Exit;
 
 /// For one command.
@@ -80,21 +81,24 @@ fn contents(file: OwnedFd, most: u64) -> io::Result<Option<Vec<u8>>> {
 
 /// Writes a file, in place of what was there. It is written from inside, as the sandbox's user: root outside may not be
 /// mapped inside.
-pub fn write(sandbox: &Sandbox, path: &str, contents: &[u8]) -> io::Result<()> {
+pub fn write(sandbox: &AgentSandbox, path: &str, contents: &[u8]) -> io::Result<()> {
     inside(sandbox, "put", path, contents)
 }
 
 /// Kills every process inside but the sandbox's first, so that the files can still be read.
-pub fn end_all(sandbox: &Sandbox) -> io::Result<()> {
-    inside(sandbox, "end", "all", &[])
+pub fn end_all(sandbox: &AgentSandbox) -> io::Result<()> {
+    match sandbox.end_commands() {
+        Some(ended) => ended.map_err(io::Error::other),
+        None => inside(sandbox, "end", "all", &[]),
+    }
 }
 
 /// Empties a directory; what is mounted there stays. A missing directory is fine.
-pub fn empty(sandbox: &Sandbox, directory: &str) -> io::Result<()> {
+pub fn empty(sandbox: &AgentSandbox, directory: &str) -> io::Result<()> {
     inside(sandbox, "empty", directory, &[])
 }
 
-fn inside(sandbox: &Sandbox, what: &str, path: &str, contents: &[u8]) -> io::Result<()> {
+fn inside(sandbox: &AgentSandbox, what: &str, path: &str, contents: &[u8]) -> io::Result<()> {
     let mut command = Command::new([PROGRAM, "__state", what, path]);
     command.stdin = Stdio::Pipe;
     command.stderr = Stdio::Pipe;

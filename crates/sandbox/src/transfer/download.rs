@@ -12,7 +12,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// Copies `from`, a path inside, to `to` on the host, which must not exist.
-pub(crate) fn download(
+pub fn download(
     root: BorrowedFd<'_>,
     from: &Path,
     to: &Path,

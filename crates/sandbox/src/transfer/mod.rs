@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-pub(crate) use download::download;
+pub use download::download;
 pub(crate) use upload::upload;
 
 /// How much may be copied at once.

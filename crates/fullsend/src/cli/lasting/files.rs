@@ -9,7 +9,7 @@ use sandbox::TransferCaps;
 
 use super::super::exit::{Exit, Failure};
 use super::super::sandbox_options::failed;
-use crate::lasting::archive::ArchiveCounts;
+use crate::archive::ArchiveCounts;
 use crate::lasting::pump::CommandInput;
 use crate::lasting::transfer::{self, FilesError, GotFiles, WantedFiles};
 

@@ -22,10 +22,10 @@ use super::serve_parameters::{
     PutParameters, RpcRequest, SandboxParameter,
 };
 use super::{create, exec, inspect};
+use crate::archive::inside_files::FilesProblem;
 use crate::lasting::client::{SandboxClient, SandboxClientError};
 use crate::lasting::collect;
 use crate::lasting::directory::{LastingDirectory, LastingState};
-use crate::lasting::inside_files::FilesProblem;
 use crate::lasting::protocol::{ExecPurpose, ExecSpec};
 use crate::lasting::pump::CommandInput;
 use crate::lasting::transfer::{self, FilesError, GotFiles, WantedFiles};

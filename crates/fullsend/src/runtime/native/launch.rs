@@ -116,7 +116,7 @@ fn describe(context: &LaunchContext<'_>, request: &AttemptRequest) -> AgentTask 
     let wire = wire(checked);
     let budget = harness.budget.as_ref().and_then(|budget| budget.turns.as_ref());
     AgentTask {
-        gateway: paths::GATEWAY,
+        gateway: context.sandbox.gateway_address().unwrap_or(paths::GATEWAY),
         guard: context.guard.hook_address(),
         wire,
         model: model_name(options::model(checked), wire),

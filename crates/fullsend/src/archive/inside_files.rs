@@ -13,7 +13,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 use sandbox::TransferCaps;
 use serde::{Deserialize, Serialize};
 
-use super::archive;
+use crate::archive;
 use crate::event::exit::Exit;
 
 /// The hidden command, and its verbs.

@@ -1,6 +1,8 @@
 //! A directory as a tar archive, and back. Unpacking trusts nothing: no entry leaves the target, none goes through a link,
 //! bytes and files are bounded, and what is neither a file, a directory nor a link that stays inside is left out.
 
+pub(crate) mod inside_files;
+
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -46,62 +48,104 @@ impl ArchiveCounts {
 
 /// Writes everything below `directory`.
 pub fn pack(directory: &OwnedFd, to: impl Write, caps: TransferCaps) -> io::Result<ArchiveCounts> {
-    let mut builder = Builder::new(to);
-    let mut counts = ArchiveCounts::default();
-    let entries = usize::try_from(caps.files).unwrap_or(usize::MAX);
-    let limits = WalkLimits { entries, depth: MAX_DEPTH, unreadable: Unreadable::Fail };
-    walk_tree(directory, limits, &mut |entry: &TreeEntry<'_>| {
-        pack_entry(&mut builder, entry, &mut counts, caps).map(|()| Descend::Yes)
-    })
-    .map_err(sandbox::WalkError::into_io)?;
-    builder.finish()?;
-    Ok(counts)
+    let mut packer = Packer::new(to, caps);
+    packer.tree(directory, Path::new(""), &|_| false)?;
+    packer.finish()
 }
 
-fn pack_entry(
-    builder: &mut Builder<impl Write>,
-    entry: &TreeEntry<'_>,
-    counts: &mut ArchiveCounts,
+/// An archive that is put together from several places. What comes later replaces what is there when it is unpacked.
+pub struct Packer<W: Write> {
+    builder: Builder<W>,
+    counts: ArchiveCounts,
     caps: TransferCaps,
-) -> io::Result<()> {
-    let mut header = Header::new_gnu();
-    header.set_mode(entry.status()?.st_mode & 0o777);
-    header.set_size(0);
-    match entry.kind {
-        FileType::Directory => {
-            counts.count(0, caps)?;
-            header.set_entry_type(EntryType::Directory);
-            builder.append_data(&mut header, entry.path, io::empty())
-        }
-        FileType::RegularFile => {
-            // What was a file a moment ago may be something else now.
-            let opened = entry.open()?;
-            let status = rustix::fs::fstat(&opened)?;
-            if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
-                counts.left_out += 1;
-                return Ok(());
+}
+
+impl<W: Write> Packer<W> {
+    pub fn new(to: W, caps: TransferCaps) -> Self {
+        Self { builder: Builder::new(to), counts: ArchiveCounts::default(), caps }
+    }
+
+    /// Adds everything below `directory` at the path `at`, but for what `is_left_out` names by its path below it.
+    pub fn tree(
+        &mut self,
+        directory: &OwnedFd,
+        at: &Path,
+        is_left_out: &dyn Fn(&Path) -> bool,
+    ) -> io::Result<()> {
+        let entries = usize::try_from(self.caps.files).unwrap_or(usize::MAX);
+        let limits = WalkLimits { entries, depth: MAX_DEPTH, unreadable: Unreadable::Fail };
+        walk_tree(directory, limits, &mut |entry: &TreeEntry<'_>| {
+            if is_left_out(entry.path) {
+                return Ok(Descend::No);
             }
-            let size = u64::try_from(status.st_size).unwrap_or(0);
-            counts.count(size, caps)?;
-            header.set_size(size);
-            // A file that shrinks meanwhile is filled up, one that grows is cut: the archive stays whole.
-            let exact = File::from(opened).chain(io::repeat(0)).take(size);
-            builder.append_data(&mut header, entry.path, exact)
-        }
-        FileType::Symlink => {
-            counts.count(0, caps)?;
-            let target = rustix::fs::readlinkat(entry.parent, entry.name, Vec::new())?;
-            let target = PathBuf::from(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(
-                target.as_bytes(),
-            ));
-            header.set_entry_type(EntryType::Symlink);
-            builder.append_link(&mut header, entry.path, target)
-        }
-        _ => {
-            counts.left_out += 1;
-            Ok(())
+            self.entry(entry, &at.join(entry.path)).map(|()| Descend::Yes)
+        })
+        .map_err(sandbox::WalkError::into_io)
+    }
+
+    pub fn file(&mut self, at: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
+        self.counts.count(contents.len() as u64, self.caps)?;
+        let mut header = header(mode);
+        header.set_size(contents.len() as u64);
+        self.builder.append_data(&mut header, at, contents)
+    }
+
+    pub fn directory(&mut self, at: &Path, mode: u32) -> io::Result<()> {
+        self.counts.count(0, self.caps)?;
+        let mut header = header(mode);
+        header.set_entry_type(EntryType::Directory);
+        self.builder.append_data(&mut header, at, io::empty())
+    }
+
+    pub fn link(&mut self, at: &Path, to: &Path) -> io::Result<()> {
+        self.counts.count(0, self.caps)?;
+        let mut header = header(0o777);
+        header.set_entry_type(EntryType::Symlink);
+        self.builder.append_link(&mut header, at, to)
+    }
+
+    pub fn finish(mut self) -> io::Result<ArchiveCounts> {
+        self.builder.finish()?;
+        Ok(self.counts)
+    }
+
+    fn entry(&mut self, entry: &TreeEntry<'_>, at: &Path) -> io::Result<()> {
+        match entry.kind {
+            FileType::Directory => self.directory(at, entry.status()?.st_mode & 0o777),
+            FileType::RegularFile => {
+                // What was a file a moment ago may be something else now.
+                let opened = entry.open()?;
+                let status = rustix::fs::fstat(&opened)?;
+                if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+                    self.counts.left_out += 1;
+                    return Ok(());
+                }
+                let size = u64::try_from(status.st_size).unwrap_or(0);
+                self.counts.count(size, self.caps)?;
+                let mut header = header(status.st_mode & 0o777);
+                header.set_size(size);
+                // A file that shrinks meanwhile is filled up, one that grows is cut: the archive stays whole.
+                let exact = File::from(opened).chain(io::repeat(0)).take(size);
+                self.builder.append_data(&mut header, at, exact)
+            }
+            FileType::Symlink => {
+                let target = rustix::fs::readlinkat(entry.parent, entry.name, Vec::new())?;
+                let target = <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(target.as_bytes());
+                self.link(at, Path::new(target))
+            }
+            _ => {
+                self.counts.left_out += 1;
+                Ok(())
+            }
         }
     }
+}
+
+fn header(mode: u32) -> Header {
+    let mut header = Header::new_gnu();
+    header.set_mode(mode);
+    header.set_size(0);
+    header
 }
 
 /// Unpacks into `directory`. Files that are there are replaced.
@@ -161,7 +205,7 @@ fn unpack_entry(
 
 /// Whether a link at `path` leads to a place in the same tree: relative, with `..` only at its start and no more of them than
 /// there are directories above it. Every directory above it is a real one, because nothing is unpacked through a link.
-fn stays_inside(path: &Path, link: &Path) -> bool {
+pub fn stays_inside(path: &Path, link: &Path) -> bool {
     let above = path.components().count().saturating_sub(1);
     let mut climbs = 0;
     let mut has_names = false;

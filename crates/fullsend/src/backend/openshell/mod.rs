@@ -1,0 +1,38 @@
+//! A sandbox on an OpenShell gateway, over gRPC: made from an image with the policy of the run, filled by uploads, used by
+//! commands, read by a download, and deleted. The host's files are never mounted there.
+
+mod client;
+pub(crate) mod endpoint;
+pub(crate) mod files;
+mod grpc;
+mod policy;
+pub(super) mod process;
+mod protobuf;
+pub(crate) mod providers;
+pub(crate) mod sandbox;
+pub(crate) mod tunnel;
+
+use std::sync::Arc;
+
+use egress::dial::{Dialer, Roots};
+use egress::resolver::SystemResolver;
+
+use client::Gateway;
+pub use client::GatewayError;
+use endpoint::GatewayEndpoint;
+use grpc::{CallError, Channel};
+
+async fn connect(endpoint: GatewayEndpoint) -> Result<Gateway, GatewayError> {
+    let unreachable = |why: String| CallError::Unreachable { endpoint: endpoint.to_string(), why };
+    let roots = match endpoint.address.is_tls {
+        true => Roots::load().map_err(|error| unreachable(error.to_string()))?,
+        false => Roots::only([]),
+    };
+    let dialer = Dialer::new(Arc::new(SystemResolver::load()), roots);
+    Gateway::connect(Channel::new(endpoint, dialer)).await
+}
+
+/// The version of a gateway that answers and is supported.
+pub async fn version(endpoint: GatewayEndpoint) -> Result<String, GatewayError> {
+    connect(endpoint).await.map(|gateway| gateway.version)
+}

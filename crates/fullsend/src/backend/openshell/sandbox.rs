@@ -1,0 +1,463 @@
+//! One sandbox of a gateway, from its creation to its deletion. Whatever fails in between, it is deleted.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, PipeWriter, Read};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use policy::Policy;
+use sandbox::{Command, Mount, MountKind, Stdio};
+use tokio::runtime::Handle;
+
+use super::client::{Gateway, GatewayError, NewCommand, NewSandbox, SandboxAddress};
+use super::endpoint::GatewayEndpoint;
+use super::grpc::CallError;
+use super::process::{self, End, Pipes, Streams, Watched};
+use super::providers::{self, NewProvider};
+use super::tunnel::host::{self as tunnel, Tunnel, TunnelService};
+use super::{files, policy as policy_message, tunnel as tunnel_command};
+use crate::archive;
+use crate::archive::inside_files::{self, FilesReply};
+use crate::backend::TeardownError;
+use crate::cancel::Cancel;
+
+/// For a command of ours that moves nothing large.
+const SHORT: Duration = Duration::from_secs(60);
+/// For an upload or a download.
+const LONG: Duration = Duration::from_secs(600);
+
+/// Before each further try to delete.
+const DELETE_AGAIN: [Duration; 3] =
+    [Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(3)];
+
+const MAX_OUTPUT: u64 = 1 << 20;
+
+/// Where the process ids of commands are, so that a signal reaches them.
+const PIDS: &str = "/opt/fullsend/run";
+
+/// What a run writes to. The gateway makes what the image does not have.
+const ROOTS: [&str; 2] = ["/opt/fullsend", "/sandbox"];
+
+/// What a sandbox is made of.
+pub struct OpenshellSpec<'a> {
+    pub name: String,
+    pub image: &'a str,
+    pub policy: &'a Policy,
+    pub providers: Vec<NewProvider>,
+    /// In order; a later one replaces what an earlier one has at the same path.
+    pub mounts: Vec<Mount>,
+    /// A directory of this machine that is filled after the start. `deliver` uploads what is shown of it.
+    pub staging: &'a Path,
+    pub environment: Vec<(OsString, OsString)>,
+    pub services: Vec<TunnelService>,
+    /// Where the model gateway is inside.
+    pub gateway_address: SocketAddr,
+    /// Where our own program is inside.
+    pub program: &'static str,
+    /// The directories that `collect` brings back.
+    pub collected: Vec<String>,
+    /// A new directory for what is brought back.
+    pub copy: PathBuf,
+    /// For the sandbox to be ready.
+    pub time: Duration,
+    /// Ends the wait for it.
+    pub cancel: &'a Cancel,
+    pub runtime: Handle,
+}
+
+/// A sandbox on a gateway. Dropping it deletes it.
+pub struct OpenshellSandbox {
+    remote: Arc<Remote>,
+    staged: Vec<Mount>,
+    gateway_address: SocketAddr,
+    collected: Vec<String>,
+    copy: PathBuf,
+    copy_root: OwnedFd,
+    next_command: AtomicU64,
+    tunnel: Option<Tunnel>,
+    deleted: AtomicBool,
+}
+
+/// Where commands are started.
+struct Remote {
+    gateway: Gateway,
+    address: SandboxAddress,
+    /// Made for this sandbox, and deleted with it.
+    providers: Vec<String>,
+    environment: Vec<(OsString, OsString)>,
+    program: &'static str,
+    lost: Arc<OnceLock<GatewayError>>,
+    runtime: Handle,
+}
+
+impl OpenshellSandbox {
+    pub fn start(endpoint: GatewayEndpoint, spec: OpenshellSpec<'_>) -> Result<Self, GatewayError> {
+        let OpenshellSpec { runtime, mounts, staging, .. } = spec;
+        let gateway = runtime.block_on(super::connect(endpoint))?;
+        let deadline = Instant::now() + spec.time;
+        let named = |name: &str| spec.providers.iter().any(|new| new.name == name);
+        let on_gateway = |name: &str| named(name).then(|| providers::name(&spec.name, name));
+        let policy = policy_message::message(spec.policy, &ROOTS, gateway.line, &on_gateway);
+        let names: Vec<String> =
+            spec.providers.iter().map(|new| providers::name(&spec.name, &new.name)).collect();
+        let new = NewSandbox { name: &spec.name, image: spec.image, policy, providers: &names };
+        let made = runtime.block_on(async {
+            for (name, new) in names.iter().zip(&spec.providers) {
+                providers::create(&gateway, name, new).await?;
+            }
+            gateway.create(new, spec.time).await?;
+            let is_cancelled = || spec.cancel.is_cancelled();
+            gateway.wait_until_ready(&spec.name, deadline, spec.time, &is_cancelled).await
+        });
+        let address = match made {
+            Ok(known) => SandboxAddress { name: spec.name, id: known.id },
+            Err(error) => {
+                // A call without an answer may have made it.
+                let deleted = runtime.block_on(delete(&gateway, &spec.name, &names));
+                return Err(match deleted {
+                    Err(why) if !why.is_denied() => left_over(&error, &spec.name, &why),
+                    _ => error,
+                });
+            }
+        };
+        let on_host = |error: std::io::Error| GatewayError::Inside {
+            what: format!("the copy in {}", spec.copy.display()),
+            why: error.to_string(),
+        };
+        let is_staged = |mount: &Mount| match &mount.kind {
+            MountKind::ReadOnly { source } => source.starts_with(staging),
+            _ => false,
+        };
+        let (staged, mounts): (Vec<Mount>, Vec<Mount>) = mounts.into_iter().partition(is_staged);
+        let lost = Arc::new(OnceLock::new());
+        let remote = Remote {
+            gateway,
+            address,
+            providers: names,
+            environment: spec.environment,
+            program: spec.program,
+            lost,
+            runtime,
+        };
+        std::fs::create_dir_all(&spec.copy).map_err(on_host)?;
+        let mut sandbox = Self {
+            remote: Arc::new(remote),
+            staged,
+            gateway_address: spec.gateway_address,
+            collected: spec.collected,
+            copy_root: files::open_directory(&spec.copy).map_err(on_host)?,
+            copy: spec.copy,
+            next_command: AtomicU64::new(1),
+            tunnel: None,
+            deleted: AtomicBool::new(false),
+        };
+        sandbox.prepare()?;
+        sandbox.upload(&mounts)?;
+        let command = NewCommand {
+            arguments: vec![spec.program.to_owned(), tunnel_command::COMMAND.to_owned()],
+            working_directory: "/",
+            environment: Vec::new(),
+        };
+        let remote = &sandbox.remote;
+        sandbox.tunnel = Some(remote.runtime.block_on(async {
+            let calls = remote.gateway.exec(&remote.address, &command).await?;
+            tunnel::open(spec.services, calls, Arc::clone(&remote.lost)).await
+        })?);
+        Ok(sandbox)
+    }
+
+    /// The name and the version of the gateway, for the record.
+    pub fn describe(&self) -> String {
+        let Remote { gateway, address, .. } = &*self.remote;
+        format!("{} on the OpenShell gateway {} {}", address.name, gateway.endpoint(), gateway.version)
+    }
+
+    pub(in crate::backend) fn root(&self) -> BorrowedFd<'_> {
+        self.copy_root.as_fd()
+    }
+
+    pub(in crate::backend) fn gateway_address(&self) -> SocketAddr {
+        self.gateway_address
+    }
+
+    pub(in crate::backend) fn lost(&self) -> Option<GatewayError> {
+        self.remote.lost.get().cloned()
+    }
+
+    /// The directories, and our own program unless the image has the same version of it.
+    fn prepare(&self) -> Result<(), GatewayError> {
+        let program = self.remote.program;
+        let script =
+            format!("mkdir -p {PIDS} /sandbox/workspace && ln -sfn /sandbox/workspace /tmp/workspace");
+        self.remote.shell("the preparation", &script, |_| Ok(()))?;
+        let arguments = vec![program.to_owned(), "--version".to_owned()];
+        let version = Job { what: "its version", arguments, reports: false };
+        let found = self.remote.run(version, SHORT, |_| Ok(()), read_all);
+        let own = format!("fullsend {}", env!("CARGO_PKG_VERSION"));
+        if found.is_ok_and(|found| String::from_utf8_lossy(&found).trim_start().starts_with(&own)) {
+            return Ok(());
+        }
+        let script =
+            format!("cat > {program}.new && chmod 755 {program}.new && mv -f {program}.new {program}");
+        self.remote.shell("the upload of fullsend", &script, |mut input| {
+            std::io::copy(&mut std::fs::File::open("/proc/self/exe")?, &mut input).map(drop)
+        })
+    }
+
+    fn upload(&self, mounts: &[Mount]) -> Result<(), GatewayError> {
+        for root in ROOTS {
+            let below = files::below(mounts, root);
+            if !below.is_empty() {
+                self.upload_below(&below, root)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn upload_below(&self, mounts: &[&Mount], root: &str) -> Result<(), GatewayError> {
+        let words = [inside_files::PUT_TREE, root];
+        let job = self.remote.files_job("an upload", &words);
+        let answer = self.remote.run(job, LONG, |input| files::pack(mounts, root, input), read_all)?;
+        let wrong = |why: String| GatewayError::Inside { what: "an upload".to_owned(), why };
+        match serde_json::from_slice(&answer) {
+            Ok(FilesReply::Written { .. }) => Ok(()),
+            Ok(FilesReply::Error { message, .. }) => Err(wrong(message)),
+            Ok(_) | Err(_) => Err(wrong("it gave no answer".to_owned())),
+        }
+    }
+
+    pub(in crate::backend) fn deliver(&self) -> Result<(), GatewayError> {
+        self.upload(&self.staged)
+    }
+
+    pub(in crate::backend) fn collect(&self) -> Result<(), GatewayError> {
+        self.collected.iter().try_for_each(|directory| self.download(directory))
+    }
+
+    fn download(&self, directory: &str) -> Result<(), GatewayError> {
+        let into = self.copy.join(directory.trim_start_matches('/'));
+        let words = [inside_files::GET, directory];
+        let job = self.remote.files_job("a download", &words);
+        let remote = &self.remote;
+        remote.run(job, LONG, |_| Ok(()), |output| unpack(output, &into)).map(drop)
+    }
+
+    pub(in crate::backend) fn exec(
+        &self,
+        command: Command,
+    ) -> Result<(Pipes, End, SignalTarget), GatewayError> {
+        let Command { arguments, environment, working_directory, stdin, stdout, stderr, .. } = command;
+        let pid_file = format!("{PIDS}/{}.pid", self.next_command.fetch_add(1, Ordering::Relaxed));
+        let text = |word: &OsString| word.to_string_lossy().into_owned();
+        let script = ["/bin/sh", "-c", r#"echo $$ > "$0"; exec "$@""#, &pid_file];
+        let what = arguments.first().map(text).unwrap_or_default();
+        let new = NewCommand {
+            arguments: script
+                .iter()
+                .map(|word| (*word).to_owned())
+                .chain(arguments.iter().map(text))
+                .collect(),
+            working_directory: &working_directory.to_string_lossy(),
+            environment: self.remote.environment(&environment),
+        };
+        let (pipes, end) = self.remote.start(&new, Streams { stdin, stdout, stderr }, format!("`{what}`"))?;
+        Ok((pipes, end, SignalTarget { remote: Arc::clone(&self.remote), pid_file }))
+    }
+
+    /// Kills the commands that were started with `exec`, and their process groups.
+    pub(in crate::backend) fn end_commands(&self) -> Result<(), GatewayError> {
+        let script = format!(
+            "for file in {PIDS}/*.pid; do read pid < $file && {{ kill -s KILL -- -$pid || kill -s KILL $pid; }} \
+             2> /dev/null; done; true"
+        );
+        self.remote.shell("the end of its commands", &script, |_| Ok(()))
+    }
+
+    pub(in crate::backend) fn close(mut self) -> Result<(), TeardownError> {
+        self.take_down()
+    }
+
+    fn take_down(&mut self) -> Result<(), TeardownError> {
+        self.deleted.store(true, Ordering::Relaxed);
+        drop(self.tunnel.take());
+        drop(std::fs::remove_dir_all(&self.copy)); // the run's directory is cleaned at its end
+        let Remote { gateway, address, providers, runtime, .. } = &*self.remote;
+        runtime.block_on(delete(gateway, &address.name, providers)).map_err(|why| TeardownError::LeftOver {
+            sandbox: address.name.clone(),
+            gateway: gateway.endpoint(),
+            why: why.into(),
+        })
+    }
+}
+
+impl Drop for OpenshellSandbox {
+    fn drop(&mut self) {
+        if !self.deleted.load(Ordering::Relaxed) {
+            // A caller that wants to know calls `close`.
+            drop(self.take_down());
+        }
+    }
+}
+
+/// Deletes a sandbox, then its providers. Where a call fails, all are repeated.
+async fn delete(gateway: &Gateway, name: &str, providers: &[String]) -> Result<(), CallError> {
+    let mut result = delete_once(gateway, name, providers).await;
+    for pause in DELETE_AGAIN {
+        if result.as_ref().err().is_none_or(CallError::is_denied) {
+            break;
+        }
+        tokio::time::sleep(pause).await;
+        result = delete_once(gateway, name, providers).await;
+    }
+    result
+}
+
+async fn delete_once(gateway: &Gateway, name: &str, providers: &[String]) -> Result<(), CallError> {
+    gateway.delete(name).await?;
+    for provider in providers {
+        providers::delete(gateway, provider).await?;
+    }
+    Ok(())
+}
+
+fn left_over(error: &GatewayError, name: &str, why: &CallError) -> GatewayError {
+    let why = format!(
+        "{error}; it may be left on the gateway: {why}; delete it with `openshell sandbox delete {name}`"
+    );
+    GatewayError::Inside { what: format!("the start of {name}"), why }
+}
+
+/// A command that can be signalled.
+pub(in crate::backend) struct SignalTarget {
+    remote: Arc<Remote>,
+    pid_file: String,
+}
+
+impl SignalTarget {
+    pub(in crate::backend) fn signal(&self, signal: i32) -> Result<(), GatewayError> {
+        let file = &self.pid_file;
+        let script = format!(
+            "read pid < {file} && {{ kill -{signal} -- -$pid || kill -{signal} $pid; }} 2> /dev/null; true"
+        );
+        self.remote.shell("a signal", &script, |_| Ok(()))
+    }
+}
+
+/// A command of ours.
+struct Job {
+    what: &'static str,
+    arguments: Vec<String>,
+    /// Whether its output says what went wrong.
+    reports: bool,
+}
+
+impl Remote {
+    fn files_job(&self, what: &'static str, words: &[&str]) -> Job {
+        let caps = [files::CAPS.bytes.to_string(), files::CAPS.files.to_string()];
+        let start = [self.program, inside_files::COMMAND].into_iter().chain(words.iter().copied());
+        Job { what, arguments: start.map(str::to_owned).chain(caps).collect(), reports: true }
+    }
+
+    fn environment(&self, top: &[(OsString, OsString)]) -> Vec<(String, String)> {
+        let text = |word: &OsString| word.to_string_lossy().into_owned();
+        let base = self.environment.iter().filter(|(name, _)| !top.iter().any(|(other, _)| other == name));
+        base.chain(top).map(|(name, value)| (text(name), text(value))).collect()
+    }
+
+    fn start(
+        &self,
+        new: &NewCommand<'_>,
+        streams: Streams,
+        what: String,
+    ) -> Result<(Pipes, End), GatewayError> {
+        let calls = self.runtime.block_on(self.gateway.exec(&self.address, new))?;
+        let watched = Watched { what: what.clone(), lost: Arc::clone(&self.lost) };
+        process::connect(streams, calls, watched, &self.runtime)
+            .map_err(|error| GatewayError::Inside { what, why: error.to_string() })
+    }
+
+    fn shell(
+        &self,
+        what: &'static str,
+        script: &str,
+        input: impl FnOnce(PipeWriter) -> std::io::Result<()> + Send,
+    ) -> Result<(), GatewayError> {
+        let arguments = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
+        self.run(Job { what, arguments, reports: false }, LONG, input, read_all).map(drop)
+    }
+
+    /// Runs a command of ours to its end.
+    fn run<T: Send>(
+        &self,
+        job: Job,
+        limit: Duration,
+        input: impl FnOnce(PipeWriter) -> std::io::Result<()> + Send,
+        output: impl FnOnce(&mut dyn Read) -> std::io::Result<T>,
+    ) -> Result<T, GatewayError> {
+        let Job { what, arguments, reports } = job;
+        let new = NewCommand { arguments, working_directory: "/", environment: Vec::new() };
+        let streams = Streams { stdin: Stdio::Pipe, stdout: Stdio::Pipe, stderr: Stdio::Pipe };
+        let (pipes, end) = self.start(&new, streams, what.to_owned())?;
+        let Pipes { stdin, stdout, stderr } = pipes;
+        let wrong = |why: String| GatewayError::Inside { what: what.to_owned(), why };
+        let (sent, received, errors) = std::thread::scope(|scope| {
+            let sending = scope.spawn(move || stdin.map_or(Ok(()), input));
+            let complaining = scope.spawn(move || {
+                let mut text = String::new();
+                drop(stderr.map(|stderr| stderr.take(1 << 12).read_to_string(&mut text)));
+                text
+            });
+            let received = match stdout {
+                Some(mut stdout) => output(&mut stdout),
+                None => Err(std::io::ErrorKind::BrokenPipe.into()),
+            };
+            (sending.join(), received, complaining.join().unwrap_or_default())
+        });
+        match end.wait(limit) {
+            None => return Err(wrong(format!("it still runs after {} seconds", limit.as_secs()))),
+            Some(Err(error)) => return Err(error),
+            Some(Ok(exit)) if exit.success() || reports => {}
+            Some(Ok(exit)) => {
+                let why =
+                    if errors.trim().is_empty() { format!("{exit:?}") } else { errors.trim().to_owned() };
+                return Err(wrong(why));
+            }
+        }
+        if let Ok(Err(error)) = sent {
+            return Err(wrong(error.to_string()));
+        }
+        received.map_err(|error| wrong(error.to_string()))
+    }
+}
+
+fn read_all(output: &mut dyn Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    output.take(MAX_OUTPUT).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// One line that says what follows, then an archive. What was there before is replaced.
+fn unpack(output: &mut dyn Read, into: &Path) -> std::io::Result<()> {
+    match std::fs::remove_dir_all(into) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => std::fs::create_dir_all(into)?,
+    }
+    let mut output = BufReader::with_capacity(1 << 16, output);
+    let mut line = String::new();
+    (&mut output).take(1 << 16).read_line(&mut line)?;
+    match serde_json::from_str(&line)? {
+        FilesReply::Directory => {
+            archive::unpack(&mut output, &files::open_directory(into)?, files::CAPS)?;
+        }
+        FilesReply::Error { message, .. } => return Err(std::io::Error::other(message)),
+        FilesReply::Written { .. } | FilesReply::File { .. } => {
+            return Err(std::io::Error::other("it is not a directory"));
+        }
+    }
+    // What is behind the archive's end is read too, so that the command can end.
+    std::io::copy(&mut output, &mut std::io::sink()).map(drop)
+}

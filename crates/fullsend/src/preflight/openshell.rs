@@ -1,0 +1,66 @@
+//! What a sandbox on an OpenShell gateway cannot do yet. A harness that needs it is refused before anything starts.
+
+use policy::model::RuleSubject;
+use yaml::{Diagnostic, Span};
+
+use crate::check::Checked;
+use crate::harness::image::ImageRef;
+use crate::harness::names::Backend;
+use crate::runtime;
+
+pub fn refused(checked: &Checked) -> Vec<Diagnostic> {
+    let harness = &checked.resolved.harness;
+    let backend = &harness.sandbox.backend;
+    let mut found = Vec::new();
+    if backend.value != Backend::Openshell {
+        return found;
+    }
+    let mut refuse = |at: Span, message: String, help: &str| {
+        found.push(Diagnostic::error("openshell", at, message).help(help.to_owned()));
+    };
+    match &harness.image {
+        None => refuse(
+            backend.at,
+            "`sandbox.backend: openshell` needs an `image`".to_owned(),
+            "name an image that the gateway can pull; it needs `/bin/sh`, `ip`, `nsenter` and a user other than root",
+        ),
+        Some(image) if !matches!(ImageRef::parse(image.raw(), |_| false), Ok(ImageRef::Registry(_))) => {
+            refuse(
+                image.at,
+                format!("the OpenShell gateway cannot read the image `{}` of this machine", image.raw()),
+                "name it by its registry, such as registry.example/team/agent:1",
+            )
+        }
+        Some(_) => {}
+    }
+    if runtime::of(harness.runtime.value).program.is_some() {
+        let name = &harness.runtime.value;
+        let message = format!("the runtime `{name}` is not supported with `sandbox.backend: openshell`");
+        refuse(harness.runtime.at, message, "use `runtime: native`, or `sandbox.backend: local`");
+    }
+    if harness.allow_runtime_fetch.value {
+        let message = "`allow_runtime_fetch` is not supported with `sandbox.backend: openshell`".to_owned();
+        refuse(harness.allow_runtime_fetch.at, message, "name the skills in `skills`");
+    }
+    for server in &harness.api_servers {
+        let message = "`api_servers` are not supported with `sandbox.backend: openshell`".to_owned();
+        refuse(server.name.at, message, "use `sandbox.backend: local`");
+    }
+    let policy = &checked.policy.policy;
+    for middleware in &policy.middlewares {
+        let message = "`network_middlewares` are not supported with `sandbox.backend: openshell`".to_owned();
+        refuse(middleware.key.at, message, "use `sandbox.backend: local`");
+    }
+    for endpoint in policy.networks.iter().flat_map(|network| &network.endpoints) {
+        if endpoint.limits.persisted_queries.is_some() {
+            let message = "persisted queries are not supported with `sandbox.backend: openshell`".to_owned();
+            refuse(endpoint.at, message, "leave `graphql_persisted_queries` out");
+        }
+        let mut rules = endpoint.allow.iter().chain(&endpoint.deny);
+        if rules.any(|rule| matches!(&rule.on, RuleSubject::Rpc(rpc) if !rpc.params.is_empty())) {
+            let message = "`params` of a rule are not supported with `sandbox.backend: openshell`".to_owned();
+            refuse(endpoint.at, message, "OpenShell matches methods and tools: use `tool`");
+        }
+    }
+    found
+}
