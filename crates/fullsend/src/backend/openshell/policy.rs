@@ -108,7 +108,8 @@ pub(super) fn endpoint(
     let message = match endpoint.protocol {
         Protocol::Mcp => {
             let strict = Message::default().explicit_flag(1, endpoint.limits.strict_tool_names);
-            message.message(23, strict.explicit_flag(2, endpoint.limits.all_known_mcp_methods))
+            // `allow_all_known_mcp_methods` is rules by then.
+            message.message(23, strict.explicit_flag(2, false))
         }
         _ => message,
     };
