@@ -29,7 +29,7 @@ pub fn refused(checked: &Checked) -> Vec<Diagnostic> {
                 image.at,
                 format!("the OpenShell gateway cannot read the image `{}` of this machine", image.raw()),
                 "name it by its registry, such as registry.example/team/agent:1",
-            )
+            );
         }
         Some(_) => {}
     }

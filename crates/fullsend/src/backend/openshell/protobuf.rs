@@ -42,6 +42,10 @@ impl Message {
         values.into_iter().fold(self, |message, value| message.bytes(field, value.as_ref().as_bytes()))
     }
 
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a call that nests messages reads better without borrows"
+    )]
     pub(super) fn message(self, field: u64, value: Self) -> Self {
         self.bytes(field, &value.0)
     }
