@@ -105,6 +105,7 @@ impl Stage {
             conversation: wish.conversation,
             extra_files: ExtraFiles::default(),
             confirmer: None,
+            started_by: None,
             signer: None,
             variables: BTreeMap::new(),
             save_workspace: SaveWorkspace::Never,

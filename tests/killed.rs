@@ -72,6 +72,7 @@ const NOT_TRIED: &[(&str, &str)] = &[
         "image_pull",
         "needs an image in a registry; what a kill leaves of a download is continued, in tests of its own",
     ),
+    ("operator_action", "needs a server and an operator; said beside the start of a run, which is tried"),
     ("skill_fetch", "needs a server of skills; said between the calls of a tool, which are tried"),
     ("lasting", "happens to a sandbox that lasts, which belongs to no run"),
     ("hook_missing", "needs a runtime that loses its hooks, which `native` has none of"),

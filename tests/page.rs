@@ -230,6 +230,7 @@ fn events() -> Vec<Json> {
         json!({ "type": "skill_fetch", "url": h, "name": h, "sha256": h, "refused": h }),
         json!({ "type": "toggle", "field": h, "value": h, "place": h }),
         json!({ "type": "exception", "field": h, "what": h, "reason": h, "until": h }),
+        json!({ "type": "operator_action", "by": h, "action": "cancel" }),
         json!({ "type": "override", "field": h, "value": h }),
         json!({ "type": "step_started", "step": "agent" }),
         json!({ "type": "scanner_broke", "place": h, "scanner": h, "reason": h, "stopped": false }),

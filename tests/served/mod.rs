@@ -5,6 +5,7 @@ mod outside;
 mod refused;
 mod runs;
 mod sessions;
+mod started;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

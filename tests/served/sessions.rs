@@ -9,14 +9,18 @@ use serde_json::{Value as Json, json};
 use super::{Served, bearer, with_token};
 use crate::support::World;
 
-const ALICE: &str = "the-token-of-alice";
-const VICTOR: &str = "the-token-of-victor";
+pub const ALICE: &str = "the-token-of-alice";
+pub const VICTOR: &str = "the-token-of-victor";
 
-/// A server with two more callers: an operator and a viewer.
-fn staffed() -> (World, Served) {
-    let world = with_token(World::with_harness());
+/// Two more callers: an operator and a viewer.
+pub fn staffed_world(world: World) -> World {
     let file = world.write("tokens", format!("# people\nalice operator {ALICE}\n\nvictor viewer {VICTOR}\n"));
     fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    world
+}
+
+fn staffed() -> (World, Served) {
+    let world = staffed_world(with_token(World::with_harness()));
     let served = Served::start_with(&world, &["--tokens", "../tokens"]);
     (world, served)
 }
@@ -179,4 +183,36 @@ fn a_file_of_tokens_is_private_and_checked() {
         let wrong = world.run(&["serve", "--tokens", "../tokens"]);
         assert!(wrong.code == 2 && wrong.err.contains("../tokens:1"), "{}", wrong.all());
     }
+}
+
+#[test]
+fn an_exported_session_is_imported_once() {
+    let (world, served) = staffed();
+    let path = create(&served);
+    served.post(&format!("{path}/events"), &message("look into it"));
+    let bundle = served.get(&format!("{path}/export")).body;
+    let send = |body: &str, kind: &str| {
+        let length = format!("Content-Length: {}", body.len());
+        let host = served.own_host();
+        let alice = format!("Authorization: Bearer {ALICE}");
+        served.ask_with("POST /v1/sessions/import", &[&host, &alice, &length, kind], body)
+    };
+    let file = "Content-Type: application/octet-stream";
+    send(&bundle, file).is_problem(409, "refused");
+    assert_eq!(served.post(&format!("{path}/archive"), &json!({})).status, 200);
+    let changed = bundle.replace("look into it", "look away");
+    send(&changed, file).is_problem(400, "bad-request");
+    send(&bundle[..bundle.len() / 2], file).is_problem(400, "bad-request");
+    send("", file).is_problem(400, "bad-request");
+    send(&bundle, "Content-Type: application/json").is_problem(415, "not-a-file");
+    served.get(&path).is_problem(404, "not-found");
+
+    let imported = send(&bundle, file);
+    assert_eq!(imported.status, 201, "{}", imported.body);
+    assert!(imported.head.contains(&format!("location: {path}\r\n")), "{}", imported.head);
+    assert_eq!((&imported.json()["head"], &imported.json()["left_out"]), (&json!(1), &json!([])));
+    assert_eq!(served.get(&format!("{path}/events")).json()["events"][0]["message"], "look into it");
+    let actions = fs::read_to_string(world.path("state/fullsend/serve/actions.jsonl")).unwrap();
+    let last: Json = serde_json::from_str(actions.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["by"], &last["path"]), (&json!("alice"), &json!("/v1/sessions/import")));
 }

@@ -238,6 +238,10 @@ export type PageEvent = {
   reason: string;
   until: string;
 } | {
+  type: "operator_action";
+  by: string;
+  action: OperatorActionKind;
+} | {
   type: "override";
   field: string;
   value: string;
@@ -353,6 +357,9 @@ export type PageEvent = {
   type: "lasting";
   event: LastingEvent;
 });
+
+/** What an operator does with a run. */
+export type OperatorActionKind = "start" | "cancel";
 
 /** Where the scanned text came from. */
 export type FindingOrigin = "harness" | "instruction" | "tool" | "issue" | "web" | "output" | "configuration" | "";

@@ -60,7 +60,7 @@ pub use resolve::{Choices, Resolved, resolve};
 pub use run::extra_files::ExtraFiles;
 pub use run::script_output::{OnScriptOutput, ScriptOutput};
 pub use run::workspace::SaveWorkspace;
-pub use run::{Outcome, Request, run};
+pub use run::{Outcome, Request, StartedBy, run};
 pub use runtime::Conversation;
 pub use runtime::state::StateFile;
 

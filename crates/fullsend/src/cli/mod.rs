@@ -56,6 +56,7 @@ mod scan_ranking;
 mod schema;
 mod self_test;
 mod serve;
+mod serve_runs;
 mod session;
 mod signals;
 mod signing;

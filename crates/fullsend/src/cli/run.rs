@@ -36,7 +36,7 @@ use crate::resolve::variables::Strictness;
 use crate::resolve::{Choices, Resolved};
 use crate::run::extra_files::ExtraFiles;
 use crate::run::workspace::{SAVED_WORKSPACE, SaveWorkspace};
-use crate::run::{self, Outcome, Request};
+use crate::run::{self, Outcome, Request, StartedBy};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -77,6 +77,12 @@ pub struct Arguments {
     /// Print what would run, and run nothing
     #[arg(long)]
     dry_run: bool,
+    /// The operator of `serve` who starts the run
+    #[arg(long, value_name = "NAME", hide = true, requires = "run_id")]
+    started_by: Option<String>,
+    /// The id of the run, which the operator knows already
+    #[arg(long, value_name = "ID", hide = true, requires = "started_by")]
+    run_id: Option<uuid::Uuid>,
     #[command(flatten)]
     place: ConfigurationOptions,
 }
@@ -150,6 +156,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         conversation: None,
         extra_files: ExtraFiles { mounts: inputs.mounts, ..ExtraFiles::default() },
         confirmer: None,
+        started_by: arguments.started_by(),
         signer,
         variables: BTreeMap::new(),
         recording: recording(arguments),
@@ -193,6 +200,11 @@ impl Arguments {
         choices.variables = self.options.variable_names();
         choices.pull = self.pull.mode();
         self.lock.choose(choices);
+    }
+
+    fn started_by(&self) -> Option<StartedBy> {
+        let run_id = self.run_id?.to_string();
+        Some(StartedBy { operator: self.started_by.clone()?, run_id })
     }
 
     fn save_workspace(&self) -> SaveWorkspace {

@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 
 use super::configuration::{ConfigurationOptions, variable};
 use super::exit::{Exit, Failure};
+use super::serve_runs::RunStarter;
 use super::session::bundle;
 use super::session::create::NewSession;
 use super::session::default_store::state_directory;
@@ -20,13 +21,18 @@ use super::session::store::StoreOptions;
 use super::session::wake_options::async_runtime;
 use super::signals;
 use crate::cancel::Cancel;
-use crate::serve::{self, AccessRules, AccessToken, Caller, Role, ServeBackend, Server};
+use crate::serve::{self, AccessRules, AccessToken, Caller, Role, ServeBackend, ServeState, Server};
 
 /// Holds the token of an operator.
 const TOKEN_VARIABLE: &str = "FULLSEND_SERVE_TOKEN";
 
 const SHORTEST_TOKEN: usize = 16;
 const LONGEST_NAME: usize = 64;
+
+const TICK: Duration = Duration::from_millis(100);
+
+/// How long the server waits for the runs that it started.
+const MAX_ENDING: Duration = Duration::from_secs(60);
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -39,6 +45,9 @@ pub struct Arguments {
     /// Accept the tokens in this file: lines of NAME, `viewer` or `operator`, and TOKEN
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
+    /// How many runs that callers start may go on at the same time
+    #[arg(long, value_name = "COUNT", default_value_t = 4)]
+    max_runs: usize,
     /// The directory of runs [default: $XDG_STATE_HOME/fullsend/runs]
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
@@ -54,7 +63,10 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let mut tokens = arguments.tokens.as_deref().map(read_tokens).transpose()?.unwrap_or_default();
     let operator = Caller { name: "operator".to_owned(), role: Role::Operator };
     tokens.extend(own.as_ref().map(|token| AccessToken::new(token, operator)));
-    let backend = backend(arguments, &runs)?;
+    let directory = state_directory()?.join("serve");
+    make_private(&directory)?;
+    let backend = backend(arguments, &runs, &directory)?;
+    let state = ServeState { runs, directory, max_runs: arguments.max_runs };
     let runtime = async_runtime()?;
     let cancel = Cancel::default();
     signals::watch(runtime.handle(), &cancel)?;
@@ -69,13 +81,25 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         let fragment = own.map(|token| format!("#token={token}")).unwrap_or_default();
         writeln!(std::io::stdout().lock(), "http://{address}/{fragment}")?;
         std::io::stdout().lock().flush()?;
-        let serving = tokio::spawn(serve::serve(listener, Arc::new(Server::new(runs, access, backend))));
+        let server = Arc::new(Server::new(state, access, backend));
+        let serving = tokio::spawn(serve::serve(listener, Arc::clone(&server)));
         while !cancel.is_cancelled() {
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            tokio::time::sleep(TICK).await;
         }
         serving.abort();
+        end_runs(&server, &cancel).await;
         Ok(Exit::Done)
     })
+}
+
+/// The runs that callers started end with the server, each in its own order. A second signal waits for none.
+async fn end_runs(server: &Server, cancel: &Cancel) {
+    let starts = server.starts();
+    starts.terminate();
+    let deadline = tokio::time::Instant::now() + MAX_ENDING;
+    while starts.count() > 0 && !cancel.is_urgent() && tokio::time::Instant::now() < deadline {
+        tokio::time::sleep(TICK).await;
+    }
 }
 
 /// The token of the environment, or a new one where the address is loopback and no file has tokens.
@@ -133,12 +157,19 @@ fn parse_token(place: &str, line: &str) -> Result<AccessToken, Failure> {
     Ok(AccessToken::new(token, Caller { name: name.to_owned(), role }))
 }
 
-fn backend(arguments: &Arguments, runs: &Path) -> Result<ServeBackend, Failure> {
+fn backend(arguments: &Arguments, runs: &Path, directory: &Path) -> Result<ServeBackend, Failure> {
     let words = |failure: Failure| failure.message;
     let store = arguments.store.of(&arguments.layers);
     let layers = arguments.layers.clone();
     let exported_runs = runs.to_owned();
     let archived_runs = runs.to_owned();
+    let imported_layers = arguments.layers.clone();
+    let starter = RunStarter {
+        layers: arguments.layers.clone(),
+        runs: runs.to_owned(),
+        directory: directory.to_owned(),
+        withheld: vec![TOKEN_VARIABLE.to_owned()],
+    };
     let exports = state_directory()?.join("exports");
     let archive = state_directory()?.join("archive");
     Ok(ServeBackend {
@@ -162,6 +193,11 @@ fn backend(arguments: &Arguments, runs: &Path) -> Result<ServeBackend, Failure> 
         archive_session: Box::new(move |sessions, id| {
             archive_session(sessions, id, &archived_runs, &archive).map_err(words)
         }),
+        import_terms: Box::new(move || bundle::import_terms(&imported_layers).map_err(words)),
+        save_attachments: Box::new(move |id, attachments| {
+            bundle::save_imported(id, attachments).map_err(words)
+        }),
+        start_run: Box::new(move |start| starter.start(start)),
     })
 }
 

@@ -87,6 +87,11 @@ pub enum RunEvent {
         reason: String,
         until: String,
     },
+    /// An operator acted on the run through `fullsend serve`.
+    OperatorAction {
+        by: String,
+        action: OperatorActionKind,
+    },
     /// The command line sets a field of the harness, or a variable, for this run.
     Override {
         field: String,
@@ -222,6 +227,23 @@ pub enum RunEvent {
     Lasting {
         event: LastingEvent,
     },
+}
+
+/// What an operator does with a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OperatorActionKind {
+    Start,
+    Cancel,
+}
+
+impl OperatorActionKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Cancel => "cancel",
+        }
+    }
 }
 
 /// A skill that the agent asked for while it ran.

@@ -240,7 +240,6 @@ fn apply(record: &mut Record, envelope: &Envelope) {
             repository_directory,
             fullsend,
         } => {
-            let started = envelope.time.clone();
             *record = Record {
                 run_id,
                 harness,
@@ -249,7 +248,7 @@ fn apply(record: &mut Record, envelope: &Envelope) {
                 repository,
                 repository_directory,
                 fullsend,
-                started,
+                started: envelope.time.clone(),
                 ..std::mem::take(record)
             };
         }
@@ -293,6 +292,7 @@ fn apply(record: &mut Record, envelope: &Envelope) {
             record.scripts.push(ScriptRecord { script, exit, duration_ms });
         }
         RunEvent::ApiServer { .. }
+        | RunEvent::OperatorAction { .. }
         | RunEvent::ImagePull { .. }
         | RunEvent::AgentText { .. }
         | RunEvent::ToolFinished { .. }

@@ -97,6 +97,7 @@ fn line(event: &RunEvent) -> Option<String> {
         RunEvent::SkillFetch(SkillFetchEvent { url, refused, .. }) => {
             Some(format!("  skill     {url}: refused: {refused}"))
         }
+        RunEvent::OperatorAction { by, action } => Some(format!("  operator  {by}: {}", action.as_str())),
         RunEvent::Override { field, value } => {
             Some(format!("  override  {field} is {value} (the command line)"))
         }

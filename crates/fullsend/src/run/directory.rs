@@ -15,8 +15,9 @@ pub struct RunDirectory {
 }
 
 impl RunDirectory {
-    pub fn create(runs: &Path, owner: Option<&str>) -> Result<Self, Stop> {
-        let id = uuid::Uuid::now_v7().to_string();
+    /// `id` is the id that the caller knows already, if there is one.
+    pub fn create(runs: &Path, owner: Option<&str>, id: Option<String>) -> Result<Self, Stop> {
+        let id = id.unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
         let path = runs.join(owner_directory(owner.unwrap_or("local"))).join(&id);
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
         // A relative path or a link means the directory that it leads to.

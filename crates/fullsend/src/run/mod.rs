@@ -3,6 +3,7 @@
 //! no signal handler, prints nothing, and several can run in one process.
 
 mod attempts;
+pub(crate) mod cancel_request;
 pub mod directory;
 pub(crate) mod extra_files;
 pub(crate) mod host;
@@ -28,7 +29,7 @@ use crate::check::Checked;
 use crate::event::exit::Exit;
 use crate::event::log::{Emitter, LogError};
 use crate::event::outcome::{EndCause, OutcomeKind};
-use crate::event::{Envelope, RunEvent, Step, log};
+use crate::event::{Envelope, OperatorActionKind, RunEvent, Step, log};
 use crate::git::head::{self, Head};
 use crate::guard::confirmation::Confirmer;
 use crate::harness::Harness;
@@ -47,6 +48,7 @@ use crate::runtime::state::StateFile;
 use crate::runtime::{self, Conversation};
 use crate::validate::Accepted;
 use attempts::Attempts;
+use cancel_request::CancelWatch;
 pub use directory::RunDirectory;
 use extra_files::ExtraFiles;
 use host::Host;
@@ -84,12 +86,21 @@ pub struct Request {
     pub model_retry_timeout: Option<Duration>,
     /// What the earlier wakes of its session cost; `None` outside a session.
     pub session_spent: Option<Money>,
+    /// Who started the run through `serve`.
+    pub started_by: Option<StartedBy>,
     /// Who signs the record.
     pub signer: Option<Arc<RecordSigner>>,
     /// Gets every event as it happens.
     pub listener: Arc<dyn Fn(&Envelope) + Send + Sync>,
     /// Gets what the scripts print.
     pub script_output: Option<OnScriptOutput>,
+}
+
+/// The operator who started a run, and the id that the operator knows already.
+#[derive(Clone, Debug)]
+pub struct StartedBy {
+    pub operator: String,
+    pub run_id: String,
 }
 
 /// How a run ended.
@@ -163,7 +174,8 @@ pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
     let configuration = variables::configuration_directory(&request.library);
     let as_variable = |path| (variables::CONFIGURATION_DIRECTORY.to_owned(), path);
     request.environment.extend(configuration.map(as_variable));
-    let directory = match RunDirectory::create(&request.runs, request.repository_name.as_deref()) {
+    let known_id = request.started_by.as_ref().map(|start| start.run_id.clone());
+    let directory = match RunDirectory::create(&request.runs, request.repository_name.as_deref(), known_id) {
         Ok(directory) => directory,
         Err(stop) => return stop.outcome(None),
     };
@@ -178,7 +190,11 @@ pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
     let mut continuation =
         Continuation { conversation: request.conversation.take(), returned_files: Vec::new() };
     let steps = Steps { emit: &emit, cancel };
+    // The run of a session is cancelled by an interrupt of the session, which its lease keeper sees.
+    let cancel_watch =
+        request.session_spent.is_none().then(|| CancelWatch::start(&directory.path, &emit, cancel));
     let ended = sequence(request, &directory, &steps, &counts, &mut continuation);
+    drop(cancel_watch);
     directory.clean();
     let mut outcome = match ended {
         _ if emit.failure().is_some() => {
@@ -371,6 +387,10 @@ fn emit_start(request: &Request, directory: &RunDirectory, emit: &Emitter) {
             .unwrap_or_default(),
         fullsend: env!("CARGO_PKG_VERSION").to_owned(),
     });
+    if let Some(StartedBy { operator, .. }) = &request.started_by {
+        let by = operator.clone();
+        emit.emit(RunEvent::OperatorAction { by, action: OperatorActionKind::Start });
+    }
     if let Some(Head { branch, commit }) = head::of_host(&request.repository) {
         emit.emit(RunEvent::Repository {
             commit: commit.unwrap_or_default(),

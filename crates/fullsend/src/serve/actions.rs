@@ -1,5 +1,7 @@
 //! What an operator does with sessions. Each action is one call of the session library, whose events name the operator.
 
+use std::fs::File;
+use std::io::BufReader;
 use std::sync::Arc;
 
 use hyper::Response;
@@ -7,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use session::{
-    ApprovalDecision, DeadLetterAction, EventId, Payload, QueuedWake, RequestId, Seq, SeqSet, SessionId,
-    SessionInput, Sha256Digest, Timestamp, WakeId, WakePriority, next_after,
+    ApprovalDecision, DeadLetterAction, EventId, ImportedSession, Payload, QueuedWake, RequestId, Seq,
+    SeqSet, Session, SessionId, SessionInput, Sha256Digest, Timestamp, WakeId, WakePriority, next_after,
 };
 
 use super::Server;
@@ -134,6 +136,16 @@ pub struct ArchivedSession {
     pub file: String,
 }
 
+/// A session that was imported.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ImportedSessionAnswer {
+    pub id: String,
+    pub status: String,
+    pub head: u64,
+    /// The environment and the resources of the bundle, which an import over HTTP does not accept.
+    pub left_out: Vec<String>,
+}
+
 /// Who acts on which session.
 pub(super) struct Action<'a> {
     pub(super) server: &'a Arc<Server>,
@@ -243,6 +255,23 @@ impl Action<'_> {
             Ok(ArchivedSession { id: id.to_string(), file })
         });
         Ok(answer::json(&done.await?))
+    }
+}
+
+impl Action<'_> {
+    pub(super) async fn import(&self, bundle: File) -> Answered {
+        let done = self.server.with_sessions(Some(self.caller), move |sessions, server| {
+            let terms = (server.backend.import_terms)().map_err(Problem::refused)?;
+            let imported = sessions.import(&mut BufReader::new(bundle), &terms)?;
+            let ImportedSession { session, attachments, left_out } = imported;
+            let id = session.header.id;
+            (server.backend.save_attachments)(id, &attachments).map_err(Problem::refused)?;
+            let Session { state, .. } = session;
+            let status = state.status.to_string();
+            Ok(ImportedSessionAnswer { id: id.to_string(), status, head: state.head.0, left_out })
+        });
+        let imported = done.await?;
+        Ok(answer::created_at(&format!("/v1/sessions/{}", imported.id), &imported))
     }
 }
 

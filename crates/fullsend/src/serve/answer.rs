@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
-    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    LOCATION, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Response, StatusCode};
 use serde::Serialize;
@@ -76,6 +76,22 @@ pub fn json(value: &impl Serialize) -> Response<AnswerBody> {
 pub fn created(value: &impl Serialize) -> Response<AnswerBody> {
     let mut response = json(value);
     *response.status_mut() = StatusCode::CREATED;
+    response
+}
+
+/// Something new, which the caller finds at `path`.
+pub fn created_at(path: &str, value: &impl Serialize) -> Response<AnswerBody> {
+    let mut response = created(value);
+    if let Ok(path) = HeaderValue::from_str(path) {
+        response.headers_mut().insert(LOCATION, path);
+    }
+    response
+}
+
+/// It will happen.
+pub fn accepted(value: &impl Serialize) -> Response<AnswerBody> {
+    let mut response = json(value);
+    *response.status_mut() = StatusCode::ACCEPTED;
     response
 }
 

@@ -1,8 +1,10 @@
-//! The body of a request: JSON, bounded in size and time.
+//! The body of a request: JSON, or the bundle of a session. Both are bounded in size and time.
 
+use std::fs::File;
+use std::io::{Seek, Write};
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::StatusCode;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderName};
@@ -15,25 +17,60 @@ use super::problem::Problem;
 /// Longer than the longest input of a session.
 const MAX_BODY_BYTES: usize = 512 << 10;
 const MAX_BODY_TIME: Duration = Duration::from_secs(30);
+const MAX_BUNDLE_BYTES: usize = 32 << 20;
+const MAX_BUNDLE_TIME: Duration = Duration::from_secs(300);
 const MAX_KEY_BYTES: usize = 200;
 
 /// A body as text. A form of a foreign page cannot send this type without asking first.
 pub(super) async fn read(head: &Parts, body: Incoming) -> Result<Bytes, Problem> {
-    let kind = header(head, &CONTENT_TYPE).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    if !kind.eq_ignore_ascii_case("application/json") {
+    if !is_of_type(head, "application/json") {
         let why = "send `Content-Type: application/json`";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-json", why));
     }
     let read = tokio::time::timeout(MAX_BODY_TIME, Limited::new(body, MAX_BODY_BYTES).collect()).await;
     match read {
         Ok(Ok(whole)) => Ok(whole.to_bytes()),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-            let why = format!("a body has at most {MAX_BODY_BYTES} bytes");
-            Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", why))
-        }
-        Ok(Err(_)) | Err(_) => Err(Problem::bad_request("the body did not come")),
+        Ok(Err(error)) => Err(unread(&*error, MAX_BODY_BYTES)),
+        Err(_) => Err(not_sent()),
     }
+}
+
+/// Writes the body to a file, which then is at its beginning.
+pub(super) async fn receive(head: &Parts, body: Incoming, mut file: File) -> Result<File, Problem> {
+    if !is_of_type(head, "application/octet-stream") {
+        let why = "send `Content-Type: application/octet-stream`";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-a-file", why));
+    }
+    let failed = |error: std::io::Error| Problem::internal(format!("the body cannot be stored: {error}"));
+    let mut body = Limited::new(body, MAX_BUNDLE_BYTES);
+    let deadline = tokio::time::Instant::now() + MAX_BUNDLE_TIME;
+    loop {
+        let frame = tokio::time::timeout_at(deadline, body.frame()).await.map_err(|_| not_sent())?;
+        let Some(frame) = frame else { break };
+        let frame = frame.map_err(|error| unread(&*error, MAX_BUNDLE_BYTES))?;
+        if let Ok(bytes) = frame.into_data() {
+            file.write_all(&bytes).map_err(failed)?;
+        }
+    }
+    file.rewind().map_err(failed)?;
+    Ok(file)
+}
+
+fn is_of_type(head: &Parts, wanted: &str) -> bool {
+    let kind = header(head, &CONTENT_TYPE).unwrap_or_default();
+    kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(wanted)
+}
+
+fn unread(error: &(dyn std::error::Error + Send + Sync + 'static), most: usize) -> Problem {
+    if !error.is::<LengthLimitError>() {
+        return not_sent();
+    }
+    let why = format!("a body has at most {most} bytes");
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", why)
+}
+
+fn not_sent() -> Problem {
+    Problem::bad_request("the body did not come")
 }
 
 pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {

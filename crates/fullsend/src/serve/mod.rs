@@ -3,6 +3,7 @@
 //! metrics are lost by a restart.
 
 mod access;
+mod action_log;
 mod actions;
 mod answer;
 mod artifact;
@@ -16,6 +17,8 @@ mod route;
 mod runs;
 mod session_feed;
 mod sessions;
+mod start_keys;
+mod starts;
 mod stream;
 
 use std::convert::Infallible;
@@ -32,27 +35,34 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use session::{SessionId, Sessions};
+use session::{Attachment, ImportTerms, SessionId, Sessions};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 pub use access::{AccessRules, AccessToken, Caller, Role};
+use action_log::ActionLog;
 pub use actions::NewSessionBody;
 use answer::AnswerBody;
 use metrics::{ConnectionGauge, Metrics};
 use problem::Problem;
 use session_feed::SessionFeed;
+use starts::Starts;
+pub use starts::{InputBody, NewRunBody, RunChild, RunStart};
 
 /// Connections beyond this wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 2048;
 /// How many requests read the disk at the same time; the others wait.
 const MAX_READS: usize = 8;
+/// How many bundles are received at the same time; the others wait.
+const MAX_IMPORTS: usize = 2;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 const MAX_HEAD_BYTES: usize = 32 << 10;
 
 type OpenStore = dyn Fn() -> Result<Sessions, String> + Send + Sync;
 type CreateSession = dyn Fn(&NewSessionBody, &mut Sessions) -> Result<SessionId, String> + Send + Sync;
 type ExportSession = dyn Fn(&mut Sessions, SessionId) -> Result<PathBuf, String> + Send + Sync;
+type SaveAttachments = dyn Fn(SessionId, &[Attachment]) -> Result<(), String> + Send + Sync;
+type StartRun = dyn Fn(&RunStart) -> Result<RunChild, String> + Send + Sync;
 type ArchiveSession = dyn Fn(&mut Sessions, SessionId) -> Result<String, String> + Send + Sync;
 
 /// What only the command line knows how to do: it reads the environment and the layers. Errors are messages for the caller.
@@ -64,6 +74,22 @@ pub struct ServeBackend {
     pub export_session: Box<ExportSession>,
     /// Exports a session to a file, terminates it and removes it. Returns the file.
     pub archive_session: Box<ArchiveSession>,
+    /// What an import accepts from its bundle.
+    pub import_terms: Box<dyn Fn() -> Result<ImportTerms, String> + Send + Sync>,
+    /// Saves the transcripts of an imported session.
+    pub save_attachments: Box<SaveAttachments>,
+    /// Starts the process of a run.
+    pub start_run: Box<StartRun>,
+}
+
+/// Where the server stores what is its own, and how much it does at once.
+pub struct ServeState {
+    /// The directory of runs.
+    pub runs: PathBuf,
+    /// A private directory of the server.
+    pub directory: PathBuf,
+    /// How many of the runs that it started may go on at the same time.
+    pub max_runs: usize,
 }
 
 /// What the server serves, and to whom.
@@ -76,11 +102,15 @@ pub struct Server {
     idle_stores: Mutex<Vec<Sessions>>,
     feed: SessionFeed,
     reads: Semaphore,
+    imports: Semaphore,
+    starts: Arc<Starts>,
+    action_log: ActionLog,
     metrics: Arc<Metrics>,
 }
 
 impl Server {
-    pub fn new(runs: PathBuf, access: AccessRules, backend: ServeBackend) -> Self {
+    pub fn new(state: ServeState, access: AccessRules, backend: ServeBackend) -> Self {
+        let ServeState { runs, directory, max_runs } = state;
         Self {
             runs,
             access,
@@ -88,8 +118,16 @@ impl Server {
             idle_stores: Mutex::default(),
             feed: SessionFeed::default(),
             reads: Semaphore::new(MAX_READS),
+            imports: Semaphore::new(MAX_IMPORTS),
+            starts: Arc::new(Starts::new(max_runs, &directory)),
+            action_log: ActionLog::new(&directory),
             metrics: Arc::default(),
         }
+    }
+
+    /// The runs that this server started.
+    pub fn starts(&self) -> &Arc<Starts> {
+        &self.starts
     }
 
     fn idle_stores(&self) -> MutexGuard<'_, Vec<Sessions>> {

@@ -7,12 +7,14 @@ use session::SessionStatus;
 
 use super::actions::{
     AnswerRequestBody, AppendedEvent, ArchivedSession, ConfirmRequestBody, CreatedSession, DeadLettersBody,
-    InterruptBody, NewSessionBody, QueuedWakeAnswer, SessionAnswer, TerminateBody, WakeBody,
+    ImportedSessionAnswer, InterruptBody, NewSessionBody, QueuedWakeAnswer, SessionAnswer, TerminateBody,
+    WakeBody,
 };
 use super::problem::Problem;
 use super::query::MAX_LIMIT;
-use super::runs::{EventList, RUNNING, RunList};
+use super::runs::{CancelBody, CancelledRun, EventList, RUNNING, RunList};
 use super::sessions::{SessionEventList, SessionList};
+use super::starts::{NewRunBody, StartedRun};
 use crate::event::outcome::EndCause;
 use crate::record::Record;
 use crate::record::page::RunPage;
@@ -29,6 +31,7 @@ pub fn document() -> Json {
     description.general();
     description.runs();
     description.sessions();
+    description.run_actions();
     description.actions();
     let schemas = description.generator.take_definitions(true);
     json!({
@@ -75,7 +78,8 @@ impl Description {
         let refusals: Vec<(&str, &str)> = REFUSALS.iter().chain(ACTION_REFUSALS).copied().collect();
         let responses = self.responses(status, content, &refusals);
         let mut parameters: Vec<Json> = Vec::new();
-        parameters.extend(path.contains("{id}").then(session_id));
+        let id = if path.starts_with("/v1/runs/") { run_id() } else { session_id() };
+        parameters.extend(path.contains("{id}").then_some(id));
         parameters
             .extend(path.contains("{request}").then(|| path_parameter("request", "The id of the request")));
         parameters.push(idempotency_key());
@@ -188,6 +192,17 @@ impl Description {
         self.get("/v1/sessions/{id}/export", "Get a session as one file", &[session_id()], &file);
     }
 
+    fn run_actions(&mut self) {
+        let body = self.json::<NewRunBody>();
+        let started = self.json::<StartedRun>();
+        let summary = "Start a run; it has begun when this is answered";
+        self.post("/v1/runs", summary, "201", &body, &started);
+        let body = self.json::<CancelBody>();
+        let cancelled = self.json::<CancelledRun>();
+        let summary = "Cancel a run, wherever on this machine it was started";
+        self.post("/v1/runs/{id}/cancel", summary, "202", &body, &cancelled);
+    }
+
     fn actions(&mut self) {
         let new = self.json::<NewSessionBody>();
         let created = self.json::<CreatedSession>();
@@ -223,6 +238,10 @@ impl Description {
         self.post(path, "Make dead letters pending again", "200", &body, &session);
         let path = "/v1/sessions/{id}/dead-letters/drop";
         self.post(path, "Drop dead letters for good", "200", &body, &session);
+        let body = json!({ "application/octet-stream": {} });
+        let imported = self.json::<ImportedSessionAnswer>();
+        let summary = "Import a session that was exported";
+        self.post("/v1/sessions/import", summary, "201", &body, &imported);
         let body = json!({ "application/json": { "schema": { "type": "object" } } });
         let archived = self.json::<ArchivedSession>();
         let summary = "Export a session to a file of the server, terminate and remove it";
@@ -244,7 +263,9 @@ const REFUSALS: &[(&str, &str)] = &[
 /// What an action may be answered besides.
 const ACTION_REFUSALS: &[(&str, &str)] = &[
     ("413", "The body is too large"),
-    ("415", "The body is not JSON"),
+    ("415", "The body has another media type"),
+    ("422", "The run cannot begin: its harness or an option is not valid"),
+    ("429", "As many runs as the server allows go on"),
     ("503", "The store does not answer"),
 ];
 

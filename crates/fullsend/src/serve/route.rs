@@ -12,7 +12,7 @@ use super::access::Caller;
 use super::actions::{Action, InterruptBody};
 use super::answer::{self, AnswerBody};
 use super::problem::Problem;
-use super::{Server, artifact, body, header, metrics, openapi, runs, session_feed, sessions, stream};
+use super::{Server, artifact, body, header, metrics, openapi, runs, session_feed, sessions, starts, stream};
 
 /// What a path names.
 #[derive(Clone)]
@@ -24,8 +24,10 @@ enum Route<'a> {
     Run(&'a str),
     RunPage(&'a str),
     RunEvents(&'a str),
+    CancelRun(&'a str),
     Artifact(&'a str, String),
     Sessions,
+    ImportSession,
     Session(&'a str),
     SessionEvents(&'a str),
     Export(&'a str),
@@ -56,8 +58,10 @@ impl<'a> Route<'a> {
             ["v1", "runs", id] => Self::Run(id),
             ["v1", "runs", id, "page"] => Self::RunPage(id),
             ["v1", "runs", id, "events"] => Self::RunEvents(id),
+            ["v1", "runs", id, "cancel"] => Self::CancelRun(id),
             ["v1", "runs", id, "artifacts", ref path @ ..] => Self::Artifact(id, path.join("/")),
             ["v1", "sessions"] => Self::Sessions,
+            ["v1", "sessions", "import"] => Self::ImportSession,
             ["v1", "sessions", id] => Self::Session(id),
             ["v1", "sessions", id, "events"] => Self::SessionEvents(id),
             ["v1", "sessions", id, "export"] => Self::Export(id),
@@ -75,8 +79,8 @@ impl<'a> Route<'a> {
     /// The methods of the path, as `Allow` lists them.
     fn methods(&self) -> &'static str {
         match self {
-            Self::Sessions | Self::SessionEvents(_) => "GET, POST",
-            Self::Act(..) => "POST",
+            Self::Runs | Self::Sessions | Self::SessionEvents(_) => "GET, POST",
+            Self::CancelRun(_) | Self::ImportSession | Self::Act(..) => "POST",
             _ => "GET",
         }
     }
@@ -117,7 +121,10 @@ pub(super) async fn answer(
     match caller {
         Some(caller) if head.method == Method::POST => {
             caller.check_may_act()?;
-            act(server, &caller, &route, head, content).await
+            let done = act(server, &caller, &route, head, content).await;
+            let status = done.as_ref().map_or_else(Problem::status, Response::status);
+            server.log_action(&caller.name, path, status).await;
+            done
         }
         _ => read(server, route, head).await,
     }
@@ -142,7 +149,9 @@ async fn read(server: &Arc<Server>, route: Route<'_>, head: &Parts) -> Result<Re
         Route::SessionEvents(id) => sessions::events(server, id, query).await,
         Route::Export(id) => artifact::export(server, id).await,
         Route::DeadLetters(id) => sessions::dead_letters(server, id).await,
-        Route::Act(..) => Err(Problem::method_not_allowed(route.methods())),
+        Route::CancelRun(_) | Route::ImportSession | Route::Act(..) => {
+            Err(Problem::method_not_allowed(route.methods()))
+        }
     }
 }
 
@@ -155,8 +164,15 @@ async fn act(
     content: Incoming,
 ) -> Result<Response<AnswerBody>, Problem> {
     let action = Action { server, caller, key: body::idempotency_key(head)? };
+    if let Route::ImportSession = route {
+        let _permit = server.imports.acquire().await;
+        let file = tempfile::tempfile().map_err(|error| Problem::internal(error.to_string()))?;
+        return action.import(body::receive(head, content, file).await?).await;
+    }
     let bytes = body::read(head, content).await?;
     let (id, what) = match route {
+        Route::Runs => return starts::start(&action, body::parse(&bytes)?).await,
+        Route::CancelRun(id) => return runs::cancel(&action, id, body::parse(&bytes)?).await,
         Route::Sessions => return action.create(body::parse(&bytes)?).await,
         Route::SessionEvents(id) => {
             return action.append(sessions::parse_id(id)?, body::parse(&bytes)?).await;

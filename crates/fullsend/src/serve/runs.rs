@@ -1,12 +1,14 @@
 //! The runs on disk as answers: lists, records, pages and events.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use hyper::Response;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Server;
+use super::actions::Action;
 use super::answer::{self, AnswerBody};
 use super::log_tail::LogTail;
 use super::problem::Problem;
@@ -16,12 +18,17 @@ use crate::event::outcome::{EndCause, OutcomeKind};
 use crate::record::Record;
 use crate::record::page::RunPage;
 use crate::record::store::{self, StoredRun};
+use crate::run::cancel_request;
 
 /// How many runs one request with a filter looks at.
 const MAX_LOOKED_AT: usize = 2000;
 
 /// What one answer with events holds at most.
 const MAX_EVENT_BYTES: usize = 8 << 20;
+
+/// How long a runner may take to answer a cancellation.
+const MAX_CANCEL_TIME: Duration = Duration::from_secs(20);
+const CANCEL_TICK: Duration = Duration::from_millis(50);
 
 /// One page of the list of runs, newest first.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -145,6 +152,45 @@ pub(super) async fn list(server: &Arc<Server>, query: &str) -> Result<Response<A
     let asked = RunQuery::parse(query)?;
     let list = server.blocking(move |server| Ok(asked.page(store::all(&server.runs)))).await?;
     Ok(answer::json(&list))
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CancelBody {}
+
+/// A run that ends now, in its own order.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CancelledRun {
+    pub id: String,
+}
+
+/// Asks the runner to cancel its run, wherever it was started, and waits until the runner has taken the request.
+pub(super) async fn cancel(
+    action: &Action<'_>,
+    id: &str,
+    _body: CancelBody,
+) -> Result<Response<AnswerBody>, Problem> {
+    let name = id.to_owned();
+    let by = action.caller.name.clone();
+    let asked = action.server.blocking(move |server| {
+        let run = find(server, &name)?;
+        if !run.is_alive().map_err(unreadable)? {
+            return Err(Problem::refused("the run has ended"));
+        }
+        cancel_request::ask(&run.path, &by).map_err(unreadable)?;
+        Ok(run)
+    });
+    let run = asked.await?;
+    let deadline = Instant::now() + MAX_CANCEL_TIME;
+    while cancel_request::is_waiting(&run.path) {
+        let is_over = Instant::now() > deadline || matches!(run.is_alive(), Ok(false));
+        if is_over && cancel_request::take_back(&run.path) {
+            let why = "the runner does not answer: the run has just ended, or it belongs to a session, which can be interrupted";
+            return Err(Problem::refused(why));
+        }
+        tokio::time::sleep(CANCEL_TICK).await;
+    }
+    Ok(answer::accepted(&CancelledRun { id: id.to_owned() }))
 }
 
 /// An id is written in full: no prefix, no `latest`, no part of a path.

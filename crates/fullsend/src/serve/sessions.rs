@@ -93,6 +93,7 @@ impl From<SessionError> for Problem {
                 SessionRefusal::NotAnInput { .. }
                 | SessionRefusal::Empty { .. }
                 | SessionRefusal::TooLarge { .. }
+                | SessionRefusal::Bundle { .. }
                 | SessionRefusal::Field { .. },
             ) => Problem::bad_request(why),
             SessionError::Refused(_) => Problem::refused(why),

@@ -237,6 +237,7 @@ fn bounded_run(
         extra_files: memory::extra_files(source, &screened, resources),
         confirmer: Some(confirmer(confirmations)),
         signer: context.signer.clone(),
+        started_by: None,
         variables: script_variables(lease),
         listener: listener(context, reports),
         script_output: None,

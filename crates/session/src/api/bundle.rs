@@ -144,9 +144,7 @@ impl Sessions {
         };
         let mut events = std::iter::from_fn(|| folding.borrow_mut().event().transpose());
         if !self.store.import(&header, &mut events, &mut finish)? {
-            return Err(
-                SessionRefusal::Field { what: "id", why: "a session with this id already exists" }.into()
-            );
+            return Err(SessionRefusal::Exists.into());
         }
         Ok(ImportedSession { session: self.session(header.id)?, attachments, left_out })
     }

@@ -77,6 +77,8 @@ pub enum SessionRefusal {
         what: &'static str,
         why: &'static str,
     },
+    /// A bundle has a session that the store has already.
+    Exists,
     /// A bundle cannot be imported.
     Bundle {
         line: usize,
@@ -122,6 +124,7 @@ impl fmt::Display for SessionRefusal {
             }
             Self::MemoryReserved { name } => write!(f, "only the harness writes `{name}`"),
             Self::Field { what, why } => write!(f, "{what}: {why}"),
+            Self::Exists => f.write_str("id: a session with this id already exists"),
             Self::Bundle { line, why } => write!(f, "line {line} of the bundle: {why}"),
             Self::InvalidTransition(illegal) => illegal.fmt(f),
         }

@@ -136,10 +136,9 @@ pub fn export_to(
 pub fn import(arguments: &Import) -> Result<Exit, Failure> {
     let mut sessions = arguments.store.of(&arguments.configuration).open()?;
     let terms = ImportTerms {
-        repository: Some(repository_id(&arguments.configuration.repository()?)),
-        organisation: remote_owner(&arguments.configuration.repository()?),
         resources: arguments.accept_resource.clone(),
         environment: arguments.accept_environment,
+        ..import_terms(&arguments.configuration)?
     };
     let imported = if arguments.input == Path::new("-") {
         sessions.import(&mut std::io::stdin().lock(), &terms)
@@ -157,10 +156,7 @@ pub fn import(arguments: &Import) -> Result<Exit, Failure> {
         ));
     }
     let id = session.header.id;
-    save_attachments(
-        &state_directory()?.join("sessions").join(id.to_string()).join("imported"),
-        &attachments,
-    )?;
+    save_imported(id, &attachments)?;
     let mut out = std::io::stdout().lock();
     if arguments.json {
         let line = json!({ "id": id, "status": session.state.status, "head": session.state.head });
@@ -169,6 +165,17 @@ pub fn import(arguments: &Import) -> Result<Exit, Failure> {
         writeln!(out, "{id} {} ({} events)", session.state.status, session.state.head.0)?;
     }
     Ok(Exit::Done)
+}
+
+/// An imported session belongs to this repository. It brings no environment and no resources.
+pub fn import_terms(configuration: &ConfigurationOptions) -> Result<ImportTerms, Failure> {
+    let repository = configuration.repository()?;
+    Ok(ImportTerms {
+        repository: Some(repository_id(&repository)),
+        organisation: remote_owner(&repository),
+        resources: Vec::new(),
+        environment: false,
+    })
 }
 
 fn freeze(sessions: &mut Sessions, id: SessionId, head: Seq, wanted: bool) -> Result<Exit, Failure> {
@@ -253,6 +260,11 @@ fn children(directory: &Path) -> Vec<PathBuf> {
         std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     paths.sort();
     paths
+}
+
+/// Saves the transcripts that an imported session brought.
+pub fn save_imported(id: SessionId, attachments: &[Attachment]) -> Result<(), Failure> {
+    save_attachments(&state_directory()?.join("sessions").join(id.to_string()).join("imported"), attachments)
 }
 
 /// Writes attachments below the directory. They are untrusted: one whose name is not a plain path is skipped.

@@ -1,0 +1,259 @@
+//! The runs that operators start. Each is a process of its own with an id that is known before it begins. At most so many go on
+//! at once, and they end with the server.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+use std::process::Child;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hyper::{Response, StatusCode};
+use rustix::process::{Pid, Signal};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Server;
+use super::actions::Action;
+use super::answer::{self, AnswerBody};
+use super::problem::Problem;
+use super::start_keys::{KeyError, StartKeys};
+use crate::record::store;
+use crate::render::diagnostics::clean_text;
+
+/// How long a run may take until it has a log: checks, and what it fetches for them.
+const MAX_START_TIME: Duration = Duration::from_secs(120);
+const TICK: Duration = Duration::from_millis(50);
+
+/// How much of a process's errors is stored: the start, which has the first one.
+const MAX_ERROR_BYTES: u64 = 16 << 10;
+
+/// A run to start. The fields are those of the options of `fullsend run`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewRunBody {
+    /// A harness of the repository or the organisation that the server was started for.
+    pub harness: String,
+    /// What the agent is asked.
+    pub prompt: Option<String>,
+    /// Variables for `${NAME}` in the harness. Those of the server's own environment cannot be set.
+    #[serde(default)]
+    pub vars: BTreeMap<String, String>,
+    /// Files for the agent to read.
+    #[serde(default)]
+    pub inputs: Vec<InputBody>,
+    pub model: Option<String>,
+    pub runtime: Option<String>,
+    /// The most that the model may cost, in US dollars.
+    pub max_usd: Option<f64>,
+    pub timeout_minutes: Option<u64>,
+}
+
+/// A file for the agent.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InputBody {
+    /// A file name without a directory.
+    pub name: String,
+    pub content: String,
+}
+
+/// A run that has begun.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct StartedRun {
+    pub id: String,
+}
+
+/// What the process of a run is started from.
+pub struct RunStart {
+    pub id: String,
+    pub by: String,
+    pub body: NewRunBody,
+}
+
+/// The process of a run, and its files, which are removed when it has ended.
+pub struct RunChild {
+    pub child: Child,
+    pub files: tempfile::TempDir,
+}
+
+/// The runs that the server started and that have not ended.
+pub struct Starts {
+    max_runs: usize,
+    keys: StartKeys,
+    live: Mutex<BTreeMap<String, Arc<LiveRun>>>,
+}
+
+#[derive(Default)]
+struct LiveRun(Mutex<LiveState>);
+
+#[derive(Default)]
+enum LiveState {
+    #[default]
+    Starting,
+    Running(Child),
+    /// What it wrote to standard error, or why it was not started.
+    Ended(String),
+}
+
+impl LiveRun {
+    fn state(&self) -> MutexGuard<'_, LiveState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the process to end. It is not reaped meanwhile, so that the id is still its own.
+    fn terminate(&self) {
+        if let LiveState::Running(child) = &mut *self.state()
+            && matches!(child.try_wait(), Ok(None))
+            && let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+        {
+            // It fails only when the process has just ended.
+            let _gone = rustix::process::kill_process(pid, Signal::TERM);
+        }
+    }
+
+    /// Whether the process has ended; reaps it.
+    fn has_ended(&self) -> bool {
+        match &mut *self.state() {
+            LiveState::Starting => false,
+            LiveState::Running(child) => !matches!(child.try_wait(), Ok(None)),
+            LiveState::Ended(_) => true,
+        }
+    }
+
+    fn problem(&self) -> Option<Problem> {
+        let LiveState::Ended(text) = &*self.state() else { return None };
+        let why = clean_text(text.trim());
+        Some(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "not-started", why))
+    }
+}
+
+impl Starts {
+    pub(super) fn new(max_runs: usize, directory: &Path) -> Self {
+        Self { max_runs, keys: StartKeys::new(directory), live: Mutex::default() }
+    }
+
+    fn live(&self) -> MutexGuard<'_, BTreeMap<String, Arc<LiveRun>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many have not ended.
+    pub fn count(&self) -> usize {
+        self.live().len()
+    }
+
+    /// Asks all to end, in their own order.
+    pub fn terminate(&self) {
+        self.live().values().for_each(|live| live.terminate());
+    }
+
+    /// The run with this id, and whether it is new here and must be started.
+    fn enter(&self, id: &str) -> Result<(Arc<LiveRun>, bool), Problem> {
+        let mut all = self.live();
+        if let Some(live) = all.get(id) {
+            return Ok((Arc::clone(live), false));
+        }
+        if all.len() >= self.max_runs {
+            let why = format!("{} runs go on, which is the most; try again later", all.len());
+            return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many-runs", why));
+        }
+        let live = Arc::<LiveRun>::default();
+        all.insert(id.to_owned(), Arc::clone(&live));
+        Ok((live, true))
+    }
+
+    fn end(&self, id: &str, live: &LiveRun, text: String) {
+        *live.state() = LiveState::Ended(text);
+        self.live().remove(id);
+    }
+
+    /// Follows the process on a thread of its own until it ends.
+    fn follow(self: &Arc<Self>, id: &str, live: &Arc<LiveRun>, process: RunChild) {
+        let RunChild { mut child, files } = process;
+        let errors = child.stderr.take();
+        *live.state() = LiveState::Running(child);
+        let starts = Arc::clone(self);
+        let live = Arc::clone(live);
+        let id = id.to_owned();
+        std::thread::spawn(move || {
+            let mut text = Vec::new();
+            if let Some(mut errors) = errors {
+                drop(errors.by_ref().take(MAX_ERROR_BYTES).read_to_end(&mut text));
+                // A process whose errors nobody reads would stop.
+                drop(std::io::copy(&mut errors, &mut std::io::sink()));
+            }
+            while !live.has_ended() {
+                std::thread::sleep(TICK);
+            }
+            drop(files);
+            starts.end(&id, &live, String::from_utf8_lossy(&text).into_owned());
+        });
+    }
+}
+
+pub(super) async fn start(action: &Action<'_>, body: NewRunBody) -> Result<Response<AnswerBody>, Problem> {
+    let id = action.server.start_run(&action.caller.name, action.key.clone(), body).await?;
+    Ok(answer::created_at(&format!("/v1/runs/{id}"), &StartedRun { id }))
+}
+
+impl Server {
+    /// Starts a run and waits until it has begun. The same key starts one run.
+    pub(super) async fn start_run(
+        self: &Arc<Self>,
+        by: &str,
+        key: Option<String>,
+        body: NewRunBody,
+    ) -> Result<String, Problem> {
+        let by = by.to_owned();
+        let entered = self.blocking(move |server| {
+            let id = server.run_id(&by, key.as_deref(), &body)?;
+            if store::with_id(&server.runs, &id).is_some() {
+                return Ok((id, None));
+            }
+            let (live, is_new) = server.starts.enter(&id)?;
+            if is_new {
+                let start = RunStart { id: id.clone(), by, body };
+                match (server.backend.start_run)(&start) {
+                    Ok(process) => server.starts.follow(&id, &live, process),
+                    Err(why) => server.starts.end(&id, &live, why),
+                }
+            }
+            Ok((id, Some(live)))
+        });
+        let (id, live) = entered.await?;
+        match live {
+            Some(live) => self.wait_until_begun(id, &live).await,
+            None => Ok(id),
+        }
+    }
+
+    fn run_id(&self, by: &str, key: Option<&str>, body: &NewRunBody) -> Result<String, Problem> {
+        let Some(key) = key else { return Ok(uuid::Uuid::now_v7().to_string()) };
+        let body = serde_json::to_vec(body).unwrap_or_default();
+        self.starts.keys.run_id(by, key, &body).map_err(|error| match error {
+            KeyError::Reused => Problem::refused("the `Idempotency-Key` was used before, with another body"),
+            KeyError::Disk(error) => Problem::internal(format!("the key cannot be stored: {error}")),
+        })
+    }
+
+    /// A run has begun when it has a log: from then on it can be read and followed.
+    async fn wait_until_begun(self: &Arc<Self>, id: String, live: &LiveRun) -> Result<String, Problem> {
+        let deadline = Instant::now() + MAX_START_TIME;
+        loop {
+            // Asked first: a run that has ended may have begun.
+            let problem = live.problem();
+            let wanted = id.clone();
+            let found = self.blocking(move |server| Ok(store::with_id(&server.runs, &wanted).is_some()));
+            match problem {
+                _ if found.await? => return Ok(id),
+                Some(problem) => return Err(problem),
+                None if Instant::now() > deadline => {
+                    live.terminate();
+                    let why = format!("the run did not begin in {} seconds", MAX_START_TIME.as_secs());
+                    return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-begun", why));
+                }
+                None => tokio::time::sleep(TICK).await,
+            }
+        }
+    }
+}
