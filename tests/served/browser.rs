@@ -1,4 +1,5 @@
-//! The live page in a real Chromium: a run from start to end, and a question that is answered there.
+//! The live page in a real Chromium: a run from start to end with its costs, a question that is answered there, and a tool call
+//! that is allowed there. `UPDATE_DOCS=1` also takes the screenshots of the docs.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -9,7 +10,7 @@ use serde_json::json;
 use super::{Served, TOKEN, with_token};
 use crate::page::{browser, web};
 use crate::support::{World, root, skip, wait_for};
-use crate::wakes::stage::{EVERY_WAKE, Stage, finish, sleeps, when};
+use crate::wakes::stage::{EVERY_WAKE, Stage, finish, shell, sleeps, when};
 
 /// Runs the checks of `web/test/served.mjs`. `go_on` is called once, when the page shows what it waits for. `false`: this machine
 /// has no browser.
@@ -24,6 +25,9 @@ fn drive(served: &Served, task: &str, id: &str, go_on: impl FnOnce()) -> bool {
     let link = format!("http://{}/#token={TOKEN}", served.host);
     let mut command = Command::new("node");
     command.arg("served.mjs").arg(browser).args([&link, task, id]).current_dir(own.path());
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        command.arg(root().join("docs/images"));
+    }
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut go_on = Some(go_on);
     let mut text = String::new();
@@ -42,7 +46,9 @@ fn drive(served: &Served, task: &str, id: &str, go_on: impl FnOnce()) -> bool {
 #[test]
 fn a_live_run_is_drawn_to_its_end() {
     let scenario = json!({ "turns": [[{ "finish": { "summary": "x" } }]] });
-    let world = with_token(World::scripted("timeout_minutes: 3\npre_script: scripts/wait.sh\n", scenario));
+    // One with a price.
+    let more = "timeout_minutes: 3\npre_script: scripts/wait.sh\nmodel: claude-sonnet-4-5\n";
+    let world = with_token(World::scripted(more, scenario));
     let go = world.path("go");
     let wait = format!("#!/bin/sh\nwhile [ ! -e {} ]; do sleep 0.1; done\n", go.display());
     world.script("repo/.fullsend/scripts/wait.sh", &wait);
@@ -86,4 +92,30 @@ fn a_question_answered_in_the_page_wakes_the_session() {
     assert_eq!(said.last().unwrap()["message"], "The ticket is 42.");
     let answered = stage.of_type(&id, "user.custom_tool_result");
     assert_eq!(answered[0]["by"], "operator");
+}
+
+const PUSH: &str = "echo pushed >> /sandbox/workspace/session/pushes.md";
+
+#[test]
+fn a_call_allowed_in_the_page_runs_once() {
+    let mut stage = Stage::new(&[
+        when("Allow. ", json!([shell(PUSH), shell(PUSH), finish(sleeps("Pushed once."))])),
+        when(EVERY_WAKE, json!([shell(PUSH), finish(sleeps("I asked."))])),
+    ]);
+    stage.harness("native", "confirm_tools: [Bash]\n");
+    stage.world = with_token(stage.world);
+    let id = stage.told("please push");
+    stage.wakes(&id, 10);
+    assert_eq!(stage.memory(&id, "pushes.md"), None, "nothing ran");
+    let served = Served::start(&stage.world);
+    if !drive(&served, "confirm", &id, || stage.wakes(&id, 10)) {
+        let request = served.get(&format!("/v1/sessions/{id}")).json()["requests"][0].clone();
+        let path = format!("/v1/sessions/{id}/requests/{}/confirm", request["id"].as_str().unwrap());
+        let allow = json!({ "input_digest": request["input_digest"], "decision": "allow" });
+        assert_eq!(served.post(&path, &allow).status, 200);
+        stage.wakes(&id, 10);
+    }
+    assert_eq!(stage.memory(&id, "pushes.md").as_deref(), Some("pushed\n"), "once: {}", stage.log(&id));
+    let decided = stage.of_type(&id, "user.tool_confirmation");
+    assert_eq!((&decided[0]["by"], &decided[0]["decision"]), (&json!("operator"), &json!("allow")));
 }

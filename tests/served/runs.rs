@@ -156,3 +156,38 @@ fn a_live_run_is_streamed_to_its_end() {
     assert_eq!(sent[..sent.len() - 1], log.lines().collect::<Vec<_>>());
     assert_eq!(reply.body.lines().rfind(|line| line.starts_with("event: ")), Some("event: end"));
 }
+
+#[test]
+fn runs_are_added_up_by_day_harness_and_repository() {
+    let world = with_token(example("hello"));
+    assert_eq!(world.run(&["run", "hello", "--quiet"]).code, 0);
+    assert_eq!(world.run(&["run", "hello", "--quiet"]).code, 0);
+    let served = Served::start(&world);
+    let run = served.get("/v1/runs").json()["runs"][0].clone();
+    let each = run["usd"].as_f64().unwrap();
+    let day = &run["started"].as_str().unwrap()[..10];
+    for (by, key) in [("harness", "hello"), ("repository", "repo")] {
+        let report = served.get(&format!("/v1/costs?by={by}")).json();
+        assert_eq!((&report["by"], &report["rows"][0]["key"]), (&json!(by), &json!(key)), "{report}");
+        assert_eq!((&report["rows"][0]["runs"], &report["total"]["runs"]), (&json!(2), &json!(2)), "{report}");
+        assert!((report["total"]["usd"].as_f64().unwrap() - 2.0 * each).abs() < 1e-9, "{report}");
+        let printed = world.run(&["runs", "cost", "--by", by, "--json"]);
+        assert_eq!(serde_json::from_str::<Json>(&printed.out).unwrap(), report, "{}", printed.all());
+    }
+    assert_eq!(served.get(&format!("/v1/costs?since={day}")).json()["total"]["runs"], 2);
+    assert_eq!(served.get("/v1/costs?since=2999-01-01").json()["rows"], json!([]));
+    for query in ["by=x", "since=yesterday", "since=2030-02-30"] {
+        served.get(&format!("/v1/costs?{query}")).is_problem(400, "bad-request");
+    }
+    served.ask("GET /v1/costs", &[&served.own_host()]).is_problem(401, "unauthorized");
+
+    let printed = world.run(&["runs", "cost", "--since", "7d"]);
+    let lines: Vec<Vec<&str>> = printed.out.lines().map(|line| line.split_whitespace().collect()).collect();
+    let cost = format!("${:.4}", 2.0 * each);
+    assert_eq!(lines[0][..3], ["day", "runs", "cost"], "{}", printed.all());
+    let last = lines.last().unwrap();
+    assert_eq!(last[..3], ["total", "2", cost.as_str()], "{}", printed.all());
+    let wrong = world.run(&["runs", "cost", "--since", "yesterday"]);
+    assert_eq!(wrong.code, 2, "{}", wrong.all());
+    assert!(wrong.err.contains("use YYYY-MM-DD, or a number of days such as 7d"), "{}", wrong.err);
+}

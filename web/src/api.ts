@@ -27,19 +27,42 @@ export async function post<T>(path: string, body: unknown): Promise<T> {
   return (await (await request(path, { method: "POST", headers, body: JSON.stringify(body) })).json()) as T;
 }
 
-/** Calls with the data of each event after this one, until the stream ends. */
+/** Before a stream that broke off is asked for again. */
+const RETRY_MS = 1000;
+
+/** Calls with the data of each event after this one, until the stream ends. A server that restarts is asked for the rest. */
 export async function follow(path: string, after: number, each: (data: string) => void): Promise<void> {
+  let last = after;
+  const take = (part: string): boolean => {
+    const [, id, data] = /^id: (.*)\ndata: (.*)$/.exec(part) ?? [];
+    if (id !== undefined && data !== undefined) {
+      last = Number(id);
+      each(data);
+    }
+    return part.startsWith("event: end");
+  };
+  for (;;) {
+    try {
+      if (await readStream(path, last, take)) return;
+    } catch (error) {
+      // The browser says so where nobody answers; an answer that refuses ends it.
+      if (!(error instanceof TypeError)) throw error;
+    }
+    await new Promise((resolve) => { setTimeout(resolve, RETRY_MS); });
+  }
+}
+
+/** Whether the stream came to its end. */
+async function readStream(path: string, after: number, take: (part: string) => boolean): Promise<boolean> {
   const response = await request(path, { headers: { Accept: "text/event-stream", "Last-Event-ID": String(after) } });
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   while (reader) {
     const { value, done } = await reader.read();
-    if (done) return;
+    if (done) return false;
     const parts = (rest + value).split("\n\n");
     rest = parts.pop() ?? "";
-    for (const part of parts) {
-      const data = /^id: .*\ndata: (.*)$/.exec(part)?.[1];
-      if (data) each(data);
-    }
+    if (parts.map(take).includes(true)) return true;
   }
+  return true;
 }

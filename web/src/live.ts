@@ -1,16 +1,24 @@
 // The page of `fullsend serve`: lists of runs and sessions, and one of them as it goes on.
-import type { RunPage } from "./types";
+import type { OutcomeKind, RunPage } from "./types";
 import { follow, get, token } from "./api";
+import { costsPage } from "./costs";
 import { el, empty, pill } from "./dom";
 import { duration, money, words } from "./format";
 import { outcomeTone } from "./header";
-import { frame, list } from "./list";
+import { frame, list, type Filter } from "./list";
 import { sessionList, sessionPage } from "./session";
 
 interface RunSummary {
   id: string; owner: string; harness: string; runtime: string; outcome?: string | null; started: string;
   duration_ms?: number | null; usd?: number | null; findings: number; refused: number;
 }
+
+/** Every outcome, so that a new one does not compile without a place in the filter. */
+const OUTCOMES: { [outcome in OutcomeKind | "running"]: true } = {
+  running: true, completed: true, skipped: true, no_output: true, denied: true, asked: true, invalid_output: true, agent_failed: true, timeout: true, budget: true,
+  model_unavailable: true, security_stop: true, sandbox_unavailable: true, setup_failed: true, post_script_failed: true, interrupted: true, internal: true,
+};
+const FILTERS: Filter[] = [{ name: "outcome", label: "Outcome", words: Object.keys(OUTCOMES) }, { name: "harness", label: "Harness" }];
 
 /** Between two drawings of a run that goes on. */
 const DRAW_MS = 1000;
@@ -20,7 +28,8 @@ export function live(show: (page: RunPage) => void): void {
   const work = async (): Promise<void> => {
     if (kind === "runs" && id) return followRun(id, show);
     if (kind === "sessions") return id ? sessionPage(id) : sessionList();
-    return list("Runs", "/v1/runs", "runs", line, "No run is recorded yet: fullsend run makes one.");
+    if (kind === "costs") return costsPage();
+    return list({ title: "Runs", path: "/v1/runs", field: "runs", filters: FILTERS, line, nothing: "No run is recorded yet: fullsend run makes one." });
   };
   work().catch((error: unknown) => {
     const hint = token() === "" ? " Open the link that `fullsend serve` prints: it has the token." : "";

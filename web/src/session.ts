@@ -23,7 +23,8 @@ export function sessionList(): Promise<void> {
     el("span", { class: "muted" }, [session.repository ?? "", session.requests ? `${session.requests} to answer` : "", session.pending ? `${session.pending} waiting` : "", session.dead ? `${session.dead} dead` : "", session.held_by ?? "", session.usd ? money(session.usd) : ""].filter(Boolean).join(" · ")),
     el("time", {}, new Date(session.created_ms).toLocaleString()),
   );
-  return list("Sessions", "/v1/sessions", "sessions", line, "No session is stored yet: fullsend session create makes one.");
+  const filters = [{ name: "status", label: "Status", words: Object.keys(STATUS_TONE) }, { name: "agent", label: "Agent" }, { name: "repository", label: "Repository" }];
+  return list({ title: "Sessions", path: "/v1/sessions", field: "sessions", filters, line, nothing: "No session is stored yet: fullsend session create makes one." });
 }
 
 export async function sessionPage(id: string): Promise<void> {
@@ -70,8 +71,8 @@ function entry(event: SessionEvent): HTMLElement {
   return el("li", { id: `e${event.seq}` }, el("code", {}, event.type), event.by ? el("span", { class: "muted" }, `by ${event.by}`) : null, el("time", {}, new Date(event.time_ms).toLocaleTimeString()), text ? block(text, event.type, 2000) : null);
 }
 
-function button(name: string, click: () => void): HTMLElement {
-  const made = el("button", { type: "button", class: "act" }, name);
+function button(name: string, click: () => void, kind = ""): HTMLElement {
+  const made = el("button", { type: "button", class: `act ${kind}` }, name);
   made.addEventListener("click", click);
   return made;
 }
@@ -81,7 +82,7 @@ function messageForm(act: (action: string, body: unknown) => void): HTMLElement 
   const send = button("Send", () => {
     act("events", { type: "user.message", message: field.value });
     field.value = "";
-  });
+  }, "main");
   return el("div", { class: "say" }, field, send, button("Interrupt", () => act("interrupt", {})));
 }
 
@@ -92,10 +93,11 @@ function requestForm(request: SessionRequest, act: (action: string, body: unknow
   const path = `requests/${request.id}`;
   if (request.kind === "confirmation") {
     const decide = (decision: string) => () => act(`${path}/confirm`, { decision, input_digest: request.input_digest });
-    return el("div", { class: "ask" }, heading, input, button("Allow once", decide("allow")), button("Deny", decide("deny")));
+    const note = el("p", { class: "muted" }, "Your answer holds for one call with exactly this input.");
+    return el("div", { class: "ask" }, heading, input, note, button("Allow once", decide("allow"), "main"), button("Deny", decide("deny")));
   }
   const field = el("textarea", { rows: 2, "aria-label": `Answer to ${request.tool}` });
-  const answer = button("Answer", () => act(`${path}/answer`, { output: parsed(field.value), input_digest: request.input_digest }));
+  const answer = button("Answer", () => act(`${path}/answer`, { output: parsed(field.value), input_digest: request.input_digest }), "main");
   return el("div", { class: "ask" }, heading, input, field, answer);
 }
 

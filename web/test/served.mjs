@@ -1,10 +1,10 @@
-// Drives a real Chromium over `fullsend serve`: `node served.mjs BROWSER LINK TASK ID`. Every check is a line of the output; the
-// first that fails ends the program with its reason. `run` waits on standard input until the run may go on.
+// Drives a real Chromium over `fullsend serve`: `node served.mjs BROWSER LINK TASK ID [SCREENSHOTS]`. Every check is a line of the
+// output; the first that fails ends the program with its reason. `go on` tells the caller that what the page waits for may happen.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { chromium } from "playwright-core";
 
-const [browserPath, link, task, id] = process.argv.slice(2);
+const [browserPath, link, task, id, screenshots] = process.argv.slice(2);
 const origin = new URL(link).origin;
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"];
@@ -21,6 +21,41 @@ async function isAccessible(page, what) {
   check(`axe-core is clean: ${what}`, found.violations.length === 0, JSON.stringify(found.violations.map((one) => [one.id, one.nodes.map((node) => node.html)])));
 }
 
+/** Of the docs, where the caller wants them. */
+async function shoot(page, name, width, height, colorScheme = "light") {
+  if (!screenshots) return;
+  const before = page.viewportSize();
+  await page.setViewportSize({ width, height });
+  await page.emulateMedia({ colorScheme });
+  await page.screenshot({ path: `${screenshots}/${name}.png` });
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.setViewportSize(before);
+}
+
+async function narrowsTheList(page) {
+  await page.goto(link);
+  await page.waitForSelector(".runs a");
+  await page.selectOption(".narrow select", "timeout");
+  await page.waitForFunction(() => /Nothing fits/.test(document.querySelector(".runs")?.innerText ?? ""), null, { timeout: TIMEOUT });
+  check("a filter stands in the address", page.url() === `${origin}/?outcome=timeout`, page.url());
+  await page.selectOption(".narrow select", "completed");
+  await page.waitForSelector(".runs a", { timeout: TIMEOUT });
+  check("a filter finds what fits", (await page.locator(".runs a").count()) === 1);
+}
+
+async function showsCosts(page) {
+  await page.click("nav >> text=Costs");
+  await page.waitForSelector(".card");
+  const text = await page.locator("main").innerText();
+  check("costs stand by day, agent and repository", /By day[\s\S]*By agent[\s\S]*triage[\s\S]*By repository[\s\S]*repo/.test(text), text);
+  check("the total has cost and runs", /Cost\s*\$0\.\d+\s*Runs\s*1/.test(text), text);
+  check("a day has a column", (await page.locator("svg .column").count()) === 1);
+  await isAccessible(page, "costs");
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  check("costs fit the screen", wide <= 0, `${wide} pixels too wide`);
+  await shoot(page, "serve-costs", 390, 844, "dark");
+}
+
 async function followsARun(page) {
   await page.goto(link);
   await page.waitForSelector(".runs a");
@@ -31,7 +66,10 @@ async function followsARun(page) {
   check("the run goes on", /running/i.test(await page.locator("header").innerText()));
   console.log("go on");
   await page.waitForFunction(() => /completed/.test(document.querySelector("header")?.innerText ?? ""), null, { timeout: TIMEOUT });
-  check("the run is verified at its end", /Verified/.test(await page.locator("header").innerText()));
+  await page.waitForFunction(() => /Verified/.test(document.querySelector("header")?.innerText ?? ""), null, { timeout: TIMEOUT });
+  check("the run is verified at its end", true);
+  await narrowsTheList(page);
+  await showsCosts(page);
 }
 
 async function answersAQuestion(page) {
@@ -51,12 +89,33 @@ async function answersAQuestion(page) {
   check("the session has woken", true);
 }
 
+async function allowsACallOnce(page) {
+  await page.goto(link);
+  await page.waitForSelector(".runs");
+  await page.click("nav >> text=Sessions");
+  await page.click(`.runs a[href="/sessions/${id}"]`);
+  await page.waitForSelector(".ask");
+  const asked = await page.locator(".ask").innerText();
+  check("the confirmation shows its exact input", /May it call Bash\?[\s\S]*"command": "echo pushed >> \/sandbox\/workspace\/session\/pushes\.md"/.test(asked), asked);
+  check("it says what an answer means", /one call with exactly this input/.test(asked), asked);
+  await isAccessible(page, "a session with a confirmation");
+  await shoot(page, "serve-confirm", 820, 900);
+  await page.click(".ask >> text=Allow once");
+  await page.waitForFunction(() => document.querySelector(".ask") === null, null, { timeout: TIMEOUT });
+  const last = await page.locator(".log li").last().innerText();
+  check("the decision is in the log with its author", /user\.tool_confirmation[\s\S]*by operator[\s\S]*allow/.test(last), last);
+  console.log("go on");
+  await page.waitForSelector(".ask", { timeout: TIMEOUT });
+  check("the next call is a question of its own", /May it call Bash\?/.test(await page.locator(".ask").innerText()));
+}
+
+const TASKS = { run: followsARun, session: answersAQuestion, confirm: allowsACallOnce };
 const browser = await chromium.launch({ executablePath: browserPath, args: ARGUMENTS });
 const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
 const seen = [];
 page.on("request", (request) => { if (!request.url().startsWith(`${origin}/`)) seen.push(`request ${request.url()}`); });
 page.on("pageerror", (error) => seen.push(`error ${error.message}`));
 page.on("console", (message) => { if (message.type() === "error") seen.push(`console ${message.text()}`); });
-await (task === "run" ? followsARun(page) : answersAQuestion(page));
+await TASKS[task](page);
 check("nothing leaves the page", seen.length === 0, seen.join("\n"));
 await browser.close();

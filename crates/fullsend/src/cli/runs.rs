@@ -1,5 +1,6 @@
 //! `fullsend runs`: lists, shows, applies, verifies and removes recorded runs.
 
+mod cost;
 mod export;
 mod list;
 mod logs;
@@ -65,6 +66,9 @@ enum Command {
     /// Write a run as a page, or as a report that other programs read
     #[command(after_help = "Example:\n  fullsend runs export --html run.html latest")]
     Export(export::Arguments),
+    /// Add up what the runs cost, by day, harness or repository
+    #[command(after_help = "Example:\n  fullsend runs cost --by harness --since 7d")]
+    Cost(cost::Arguments),
     /// Remove runs
     #[command(after_help = "Example:\n  fullsend runs rm 0198c2")]
     Rm {
@@ -120,6 +124,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::Apply(arguments) => patch::apply(&runs, arguments),
         Command::Open(arguments) => open::run(&runs, arguments),
         Command::Export(arguments) => export::run(&runs, arguments),
+        Command::Cost(arguments) => cost::run(&runs, arguments),
         Command::Rm { runs: names } => remove(&runs, names),
         Command::Verify { run, key, json } => check(&find(&runs, &run.run)?, key.as_deref(), *json),
         Command::Attest(arguments) => attest(&find(&runs, &arguments.run.run)?, arguments),

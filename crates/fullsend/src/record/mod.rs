@@ -3,6 +3,7 @@
 
 pub mod configuration;
 pub mod conversation;
+pub mod costs;
 pub mod dsse;
 mod egress;
 pub mod files;

@@ -8,6 +8,7 @@ mod actions;
 mod answer;
 mod artifact;
 mod body;
+mod costs;
 mod log_tail;
 mod metrics;
 pub(crate) mod openapi;

@@ -17,6 +17,7 @@ use super::sessions::{SessionEventList, SessionList};
 use super::starts::{NewRunBody, StartedRun};
 use crate::event::outcome::EndCause;
 use crate::record::Record;
+use crate::record::costs::{CostKey, CostReport};
 use crate::record::page::RunPage;
 
 /// The largest number that every JSON reader keeps exactly.
@@ -111,6 +112,25 @@ impl Description {
         let any = json!({ "application/json": { "schema": { "type": "object" } } });
         self.get("/v1/openapi.json", "Get this document", &[], &any);
         self.paths["/v1/openapi.json"]["get"]["security"] = json!([]);
+        let costs = self.json::<CostReport>();
+        let parameters = [
+            query(
+                "by",
+                &json!({ "enum": CostKey::ALL.map(CostKey::name) }),
+                "What to add the runs up by; `day` if absent",
+            ),
+            query(
+                "since",
+                &json!({ "type": "string", "format": "date" }),
+                "Only runs from this day on, in UTC",
+            ),
+        ];
+        self.get(
+            "/v1/costs",
+            "Get what the kept runs cost, by day, harness or repository",
+            &parameters,
+            &costs,
+        );
     }
 
     fn runs(&mut self) {

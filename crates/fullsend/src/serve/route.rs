@@ -12,7 +12,9 @@ use super::access::Caller;
 use super::actions::{Action, InterruptBody};
 use super::answer::{self, AnswerBody};
 use super::problem::Problem;
-use super::{Server, artifact, body, header, metrics, openapi, runs, session_feed, sessions, starts, stream};
+use super::{
+    Server, artifact, body, costs, header, metrics, openapi, runs, session_feed, sessions, starts, stream,
+};
 
 /// What a path names.
 #[derive(Clone)]
@@ -20,6 +22,7 @@ enum Route<'a> {
     Page,
     Description,
     Metrics,
+    Costs,
     Runs,
     Run(&'a str),
     RunPage(&'a str),
@@ -51,9 +54,10 @@ impl<'a> Route<'a> {
     fn find(path: &'a str) -> Option<Self> {
         let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         Some(match parts[..] {
-            [""] | ["runs", _] | ["sessions"] | ["sessions", _] => Self::Page,
+            [""] | ["runs", _] | ["sessions"] | ["sessions", _] | ["costs"] => Self::Page,
             ["metrics"] => Self::Metrics,
             ["v1", "openapi.json"] => Self::Description,
+            ["v1", "costs"] => Self::Costs,
             ["v1", "runs"] => Self::Runs,
             ["v1", "runs", id] => Self::Run(id),
             ["v1", "runs", id, "page"] => Self::RunPage(id),
@@ -137,6 +141,7 @@ async fn read(server: &Arc<Server>, route: Route<'_>, head: &Parts) -> Result<Re
         Route::Page => Ok(answer::page()),
         Route::Description => Ok(answer::json(&openapi::document())),
         Route::Metrics => metrics::answer(server).await,
+        Route::Costs => costs::get(server, query).await,
         Route::Runs => runs::list(server, query).await,
         Route::Run(id) => runs::get(server, id).await,
         Route::RunPage(id) => runs::page(server, id).await,

@@ -15,7 +15,6 @@ use super::problem::Problem;
 use super::query::Query;
 use crate::event::Envelope;
 use crate::event::outcome::{EndCause, OutcomeKind};
-use crate::record::Record;
 use crate::record::page::RunPage;
 use crate::record::store::{self, StoredRun};
 use crate::run::cancel_request;
@@ -57,9 +56,7 @@ pub struct RunSummary {
 
 impl RunSummary {
     pub(super) fn load(run: &StoredRun) -> Self {
-        let written = std::fs::read(run.path.join("run.json")).ok();
-        let record = written.and_then(|bytes| serde_json::from_slice::<Record>(&bytes).ok());
-        let record = record.or_else(|| run.record().ok()).unwrap_or_default();
+        let record = run.written_record().unwrap_or_default();
         Self {
             id: run.id.clone(),
             owner: run.owner.clone(),
