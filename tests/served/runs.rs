@@ -169,7 +169,11 @@ fn runs_are_added_up_by_day_harness_and_repository() {
     for (by, key) in [("harness", "hello"), ("repository", "repo")] {
         let report = served.get(&format!("/v1/costs?by={by}")).json();
         assert_eq!((&report["by"], &report["rows"][0]["key"]), (&json!(by), &json!(key)), "{report}");
-        assert_eq!((&report["rows"][0]["runs"], &report["total"]["runs"]), (&json!(2), &json!(2)), "{report}");
+        assert_eq!(
+            (&report["rows"][0]["runs"], &report["total"]["runs"]),
+            (&json!(2), &json!(2)),
+            "{report}"
+        );
         assert!((report["total"]["usd"].as_f64().unwrap() - 2.0 * each).abs() < 1e-9, "{report}");
         let printed = world.run(&["runs", "cost", "--by", by, "--json"]);
         assert_eq!(serde_json::from_str::<Json>(&printed.out).unwrap(), report, "{}", printed.all());
