@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 
+use crate::cluster::free_port;
 use crate::support::{World, skip};
 
 /// A harness that finishes, and one whose output never passes.
@@ -203,10 +204,6 @@ impl Cluster {
         let ran = command.args(arguments).env("SLURM_CONF", self.path("slurm.conf")).output().unwrap();
         String::from_utf8_lossy(&ran.stdout).into_owned()
     }
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
+use crate::cluster::free_port;
 use crate::image_builder::sha256;
 use crate::support::{has_program, wait_for};
 
@@ -180,9 +181,7 @@ impl RealRegistry {
             return None;
         }
         let place = tempfile::Builder::new().prefix("fullsend-registry-").tempdir().unwrap();
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let host = free.local_addr().unwrap().to_string();
-        drop(free);
+        let host = format!("127.0.0.1:{}", free_port());
         std::fs::write(place.path().join("htpasswd"), HTPASSWD).unwrap();
         let root = place.path().display();
         let auth = format!("auth: {{htpasswd: {{realm: test, path: {root}/htpasswd}}}}\n");
@@ -195,6 +194,10 @@ impl RealRegistry {
         let child = start(&file);
         let registry = Self { host, child, _place: place };
         wait_for(|| TcpStream::connect(&registry.host).ok());
+        assert!(
+            matches!(registry.send("GET", "/v2/", "", b""), (200, _)),
+            "it is the registry that listens there"
+        );
         Some(registry)
     }
 

@@ -2,12 +2,13 @@
 //! with the process that started it, however that ends.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -73,9 +74,7 @@ impl Cluster {
     /// A server that takes only encrypted connections of clients with a certificate, and the port where it does. The directory has
     /// the certificates.
     pub(crate) fn with_tls(files: &Path) -> Result<(Self, u16), String> {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
-        let port = free.local_addr().map_err(|error| error.to_string())?.port();
-        drop(free);
+        let port = free_port();
         let key = files.join("server.key");
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).map_err(|error| error.to_string())?;
         if let Some((uid, gid)) = user()? {
@@ -94,9 +93,7 @@ impl Cluster {
         let program =
             ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].into_iter().find(|path| Path::new(path).exists());
         let program = program.ok_or("pgbouncer is not installed")?;
-        let free = std::net::TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
-        let port = free.local_addr().map_err(|error| error.to_string())?.port();
-        drop(free);
+        let port = free_port();
         let settings = format!(
             "[databases]\n* = host={} port={} user=fullsend\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
              unix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 2\nserver_login_retry = 1\n",
@@ -299,4 +296,16 @@ fn user() -> Result<Option<(u32, u32)>, String> {
     let nobody = nobody.ok_or("there is no user `nobody` to run PostgreSQL")?;
     let number = |text: &str| text.parse::<u32>().map_err(|error| error.to_string());
     Ok(Some((number(nobody[2])?, number(nobody[3])?)))
+}
+
+/// A port for a server that must be told one. It lies below those that the kernel gives to other listeners and to connections, so
+/// none of them takes it before the server does.
+pub(crate) fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let first = std::process::id().wrapping_mul(31);
+    let mut tries = (0..20_000).map(|_| {
+        let offset = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000;
+        10_000 + u16::try_from(offset).unwrap()
+    });
+    tries.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a free port")
 }
