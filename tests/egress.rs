@@ -47,6 +47,18 @@ fn a_host_without_a_rule_is_refused_with_a_reason() {
     assert!(event.to_string().contains("/bash"), "the event names the program: {event}");
 }
 
+/// A process that has ended and is not reaped shows its descriptors to root alone.
+#[test]
+fn a_process_that_is_not_reaped_does_not_hide_the_caller() {
+    let shell = "(true & exec tail -f /dev/null) & sleep 0.5; bash probe.sh";
+    let world = world("network_policies: {}\n", shell);
+    connect(&world, "evil.example", 443);
+    let Some(world) = world.by_user() else { return };
+    let (report, events) = run(&world);
+    assert!(report.contains("policy_denied"), "{report}");
+    assert!(events.iter().any(|event| event.to_string().contains("/bash")), "{events:?}");
+}
+
 #[test]
 fn loopback_stays_closed_whatever_a_rule_says() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -5,10 +5,14 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 const MAX_PROCESSES: usize = 65_536;
 const MAX_DESCRIPTORS: usize = 65_536;
 const MAX_ANCESTORS: usize = 64;
+
+/// How long a process that is ending is waited for.
+const ENDING: Duration = Duration::from_secs(1);
 
 pub(super) struct ProcessTree {
     root: u32,
@@ -41,7 +45,7 @@ impl ProcessTree {
         all.sort_unstable();
         let mut owners = Vec::new();
         for pid in all {
-            match has_descriptor(proc, pid, &wanted, MAX_DESCRIPTORS) {
+            match holds(proc, pid, &wanted) {
                 Ok(held) => owners.extend(held.then_some(pid)),
                 Err(error) if self.is_ours(pid) && error.kind() == io::ErrorKind::PermissionDenied => {}
                 Err(source) => {
@@ -88,9 +92,52 @@ fn children(proc: &Path, pid: u32) -> Result<Vec<u32>, IdentityError> {
     Ok(found)
 }
 
+/// Whether the process holds the descriptor. The kernel shows the descriptors of a process that is ending, or whose first thread
+/// has ended, to root alone; its other threads are looked at instead.
+fn holds(proc: &Path, pid: u32, wanted: &str) -> io::Result<bool> {
+    let process = proc.join(pid.to_string());
+    let deadline = Instant::now() + ENDING;
+    loop {
+        let looked = match has_descriptor(&process.join("fd"), wanted, MAX_DESCRIPTORS) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => a_thread_holds(&process, wanted),
+            looked => return looked,
+        };
+        match looked {
+            // It may be ending at this moment: it has no memory any more, and still its descriptors.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            looked => return looked,
+        }
+    }
+}
+
+/// The same, asked of every thread that has not ended.
+fn a_thread_holds(process: &Path, wanted: &str) -> io::Result<bool> {
+    for thread in entries(&process.join("task"))? {
+        let thread = thread?.path();
+        if !has_exited(&thread)? && has_descriptor(&thread.join("fd"), wanted, MAX_DESCRIPTORS)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether the thread has ended and waits to be reaped: it has given its descriptors back.
+fn has_exited(thread: &Path) -> io::Result<bool> {
+    let stat = match fs::read_to_string(thread.join("stat")) {
+        Ok(stat) => stat,
+        Err(error) if has_ended(&error) => return Ok(true),
+        Err(error) => return Err(error),
+    };
+    // The state follows the name, which is in parentheses and may hold any of these characters itself.
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    Ok(matches!(state, Some('Z' | 'X')))
+}
+
 /// `most` descriptors are looked at: a process with more could hide one behind them.
-fn has_descriptor(proc: &Path, pid: u32, wanted: &str, most: usize) -> io::Result<bool> {
-    for (index, entry) in entries(&proc.join(pid.to_string()).join("fd"))?.enumerate() {
+fn has_descriptor(directory: &Path, wanted: &str, most: usize) -> io::Result<bool> {
+    for (index, entry) in entries(directory)?.enumerate() {
         if index >= most {
             return Err(io::Error::other(format!("a process has more than {most} descriptors")));
         }
@@ -141,11 +188,12 @@ mod tests {
     #[test]
     fn a_process_that_cannot_be_looked_at_is_an_error() {
         let place = proc(7, &["pipe:[1]", "socket:[2]", "pipe:[3]"]);
-        assert!(has_descriptor(&place, 7, "socket:[2]", 8).unwrap());
-        assert!(!has_descriptor(&place, 7, "socket:[9]", 8).unwrap());
-        assert!(!has_descriptor(&place, 8, "socket:[2]", 8).unwrap(), "it has ended");
+        let fd = place.join("7/fd");
+        assert!(has_descriptor(&fd, "socket:[2]", 8).unwrap());
+        assert!(!has_descriptor(&fd, "socket:[9]", 8).unwrap());
+        assert!(!has_descriptor(&place.join("8/fd"), "socket:[2]", 8).unwrap(), "it has ended");
         // Behind too many others the socket could be missed.
-        assert!(has_descriptor(&place, 7, "socket:[9]", 2).is_err());
+        assert!(has_descriptor(&fd, "socket:[9]", 2).is_err());
         let tree = ProcessTree { root: 7, parents: HashMap::new() };
         assert_eq!(tree.owners(&place, 2).unwrap(), [7]);
         fs::remove_dir_all(place.join("7/fd")).unwrap();
@@ -153,6 +201,27 @@ mod tests {
         assert!(tree.owners(&place, 2).is_err(), "not a directory, as when no descriptor is left to open it");
         fs::write(place.join("7/task"), "").unwrap();
         assert!(ProcessTree::load(&place, 7).is_err());
+        fs::remove_dir_all(place).unwrap();
+    }
+    #[test]
+    fn threads_are_asked_where_the_first_has_ended() {
+        let place = proc(9, &["socket:[2]"]);
+        let process = place.join("9");
+        let thread = |id: &str, state: &str, holds: bool| {
+            let thread = process.join("task").join(id);
+            fs::create_dir_all(&thread).unwrap();
+            fs::write(thread.join("stat"), format!("{id} (a) Z) {state} 1 1")).unwrap();
+            if holds {
+                fs::rename(process.join("fd"), thread.join("fd")).unwrap();
+            }
+        };
+        thread("9", "Z", false);
+        assert!(!a_thread_holds(&process, "socket:[2]").unwrap(), "all have ended");
+        thread("10", "S", true);
+        assert!(a_thread_holds(&process, "socket:[2]").unwrap());
+        assert!(!a_thread_holds(&process, "socket:[3]").unwrap());
+        fs::write(process.join("task/10/stat"), "10 (a) X 1 1").unwrap();
+        assert!(!a_thread_holds(&process, "socket:[2]").unwrap(), "it has ended as well");
         fs::remove_dir_all(place).unwrap();
     }
 }
