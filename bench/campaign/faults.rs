@@ -105,7 +105,7 @@ impl Faults {
         victim.kill().unwrap();
         victim.wait().unwrap();
         self.started += 1;
-        // Whoever is started now is of this version: an upgrade, worker by worker.
+        // A worker that starts now has this version: an upgrade, worker by worker.
         self.workers.push(worker::start(&place.through(), self.started, false, None));
         if let Some(upgraded) = self.counts.get_mut("upgraded") {
             *upgraded += 1;

@@ -243,7 +243,7 @@ fn weighted(one: &[f32], two: &[f32], values: &[f32]) -> [[f32; WIDTH]; 2] {
     sums
 }
 
-/// The content that was there stays: whoever asks writes all of it.
+/// The earlier content stays, so the caller must overwrite all of it.
 fn resize(buffer: &mut Vec<f32>, length: usize) {
     buffer.resize(length, 0.0);
 }
@@ -292,7 +292,7 @@ impl Linear {
             let scales = &self.scales[columns.clone()];
             let bias = &self.bias[columns.clone()];
             for first in (0..count).step_by(ROWS) {
-                // The last rows stand in for those that are missing.
+                // Missing rows are filled with the last one.
                 let row = |number: usize| {
                     let start = (first + number).min(count - 1) * self.inputs;
                     &integers[start..start + self.inputs]

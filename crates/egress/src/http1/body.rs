@@ -143,21 +143,7 @@ pub async fn collect_body<R: AsyncRead + Unpin>(
     most: u64,
     idle: Duration,
 ) -> Result<Vec<u8>, BodyError> {
-    let mut out = Vec::new();
-    let mut taken = 0;
-    let mut check = |portion: &[u8]| {
-        taken += portion.len() as u64;
-        let fits = taken <= most;
-        if fits {
-            out.extend_from_slice(portion);
-        }
-        !fits
-    };
-    match relay_body(from, &mut tokio::io::sink(), framing, idle, &mut check).await {
-        Ok(_) => Ok(out),
-        Err(BodyError::Refused) => Err(BodyError::TooLarge),
-        Err(error) => Err(error),
-    }
+    collect(from, framing, most, 0, idle).await
 }
 
 /// Reads a whole body as `collect_body` does, but takes in some more than `most`: a client that is still sending would not
@@ -168,6 +154,16 @@ pub async fn collect_or_drain<R: AsyncRead + Unpin>(
     most: u64,
     idle: Duration,
 ) -> Result<Vec<u8>, BodyError> {
+    collect(from, framing, most, MAX_DRAINED, idle).await
+}
+
+async fn collect<R: AsyncRead + Unpin>(
+    from: &mut HeadReader<R>,
+    framing: Framing,
+    most: u64,
+    drained: u64,
+    idle: Duration,
+) -> Result<Vec<u8>, BodyError> {
     let mut out = Vec::new();
     let mut taken = 0;
     let mut check = |portion: &[u8]| {
@@ -175,7 +171,7 @@ pub async fn collect_or_drain<R: AsyncRead + Unpin>(
         if taken <= most {
             out.extend_from_slice(portion);
         }
-        taken > most + MAX_DRAINED
+        taken > most + drained
     };
     match relay_body(from, &mut tokio::io::sink(), framing, idle, &mut check).await {
         Ok(_) if taken <= most => Ok(out),

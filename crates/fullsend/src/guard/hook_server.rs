@@ -3,18 +3,15 @@
 //! bounded, and every failure is a refusal.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Mode, OFlags};
-
 use super::dialect::HookAnswer;
 use super::rate_limit::RateLimit;
+use super::run_socket::{RunListener, RunSocket};
 use super::{Guard, hook_client};
 
 /// Hooks that ask at the same time; further ones wait in the kernel's queue.
@@ -36,25 +33,16 @@ const NAME: &str = "guard.sock";
 
 /// A guard that listens. Dropping it removes the socket.
 pub struct HookServer {
-    path: PathBuf,
-    directory: OwnedFd,
-    closed: Arc<AtomicBool>,
+    socket: RunSocket,
 }
 
 impl HookServer {
     /// Starts to listen in `directory`, which must be a real directory, private to its owner.
     pub fn start(directory: &Path, guard: &Guard) -> io::Result<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = rustix::fs::open(directory, flags, Mode::empty())?;
-        let listener = UnixListener::bind(short(&opened))?; // undone when the server is dropped
-        let path = directory.join(NAME);
-        // The sandbox runs as another user, and reaches only what is mounted there.
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
-        let closed = Arc::new(AtomicBool::new(false));
+        let (socket, listener) = RunSocket::bind(directory, NAME)?;
         let shared = Arc::new(Shared {
             guard: guard.clone(),
             accepting: Mutex::new((listener, RateLimit::new(Instant::now()))),
-            closed: Arc::clone(&closed),
             threads: AtomicUsize::new(0),
             idle: AtomicUsize::new(0),
             large: Mutex::new(()),
@@ -62,35 +50,20 @@ impl HookServer {
         // The second waits for a connection while the first answers.
         start_thread(&shared)?;
         start_thread(&shared)?;
-        Ok(Self { path, directory: opened, closed })
+        Ok(Self { socket })
     }
 
     /// The socket on the host.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.socket.path()
     }
-}
-
-impl Drop for HookServer {
-    fn drop(&mut self) {
-        self.closed.store(true, Ordering::SeqCst);
-        // Wakes the thread that waits for a connection, so that it sees the flag.
-        drop(UnixStream::connect(short(&self.directory)));
-        drop(std::fs::remove_file(&self.path));
-    }
-}
-
-/// The kernel takes 107 bytes of a socket's path; a run's directory is often longer.
-fn short(directory: &OwnedFd) -> String {
-    format!("/proc/self/fd/{}/{NAME}", directory.as_raw_fd())
 }
 
 /// What the threads share. One waits for the next hook while others answer, so that no hook waits for a thread to start.
 struct Shared {
     guard: Guard,
     /// The thread that holds it waits for the next hook.
-    accepting: Mutex<(UnixListener, RateLimit)>,
-    closed: Arc<AtomicBool>,
+    accepting: Mutex<(RunListener, RateLimit)>,
     threads: AtomicUsize,
     /// Threads that answer no hook.
     idle: AtomicUsize,
@@ -103,15 +76,9 @@ impl Shared {
     fn next(&self) -> Option<UnixStream> {
         let mut accepting = self.accepting.lock().unwrap_or_else(PoisonError::into_inner);
         let (listener, rate_limit) = &mut *accepting;
-        while !self.closed.load(Ordering::SeqCst) {
-            let Ok((stream, _)) = listener.accept() else {
-                std::thread::sleep(Duration::from_millis(20));
-                continue;
-            };
-            std::thread::sleep(rate_limit.next(Instant::now()));
-            return Some(stream);
-        }
-        None
+        let stream = listener.next()?;
+        std::thread::sleep(rate_limit.next(Instant::now()));
+        Some(stream)
     }
 }
 

@@ -16,6 +16,7 @@ mod learned_model;
 pub mod neutral_contract;
 mod rate_limit;
 pub(crate) mod report;
+pub(crate) mod run_socket;
 pub(crate) mod scanner_error;
 pub(crate) mod setup;
 pub(crate) mod tirith;

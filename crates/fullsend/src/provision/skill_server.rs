@@ -3,15 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
 use scan::Origin;
 use yaml::{Decoder, ParseLimits, Shape, Sources};
 
@@ -19,6 +16,7 @@ use super::RunContext;
 use crate::event::log::{Emitter, sha256};
 use crate::event::{InputKind, RunEvent, SkillFetchEvent};
 use crate::guard::Guard;
+use crate::guard::run_socket::RunSocket;
 use crate::harness::frontmatter::{self, SkillFrontmatter};
 use crate::harness::reference::{PinnedUrl, UrlPrefix};
 use crate::remote::skill_request::{MAX_REQUEST, SkillReply};
@@ -43,22 +41,13 @@ pub struct SkillRules {
 
 /// A server that listens. Dropping it removes the socket.
 pub struct SkillServer {
-    path: PathBuf,
-    directory: OwnedFd,
-    closed: Arc<AtomicBool>,
+    socket: RunSocket,
 }
 
 impl SkillServer {
     /// Starts to listen in `directory`, which must be private to its owner.
     pub fn start(directory: &Path, rules: SkillRules, context: &RunContext<'_>) -> io::Result<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = rustix::fs::open(directory, flags, Mode::empty())?;
-        let listener = UnixListener::bind(short(&opened))?; // undone when the server is dropped
-        let path = directory.join(NAME);
-        // The sandbox runs as another user, and reaches only what is mounted there.
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
-        let closed = Arc::new(AtomicBool::new(false));
-        let is_closed = Arc::clone(&closed);
+        let (socket, listener) = RunSocket::bind(directory, NAME)?;
         let guard = context.guard.clone();
         let emit = context.emit.clone();
         let fetches = Arc::clone(&rules.remote.skill_fetches);
@@ -66,36 +55,19 @@ impl SkillServer {
             let remote = RemoteResources::of_thread(&rules.remote);
             let mut service =
                 SkillService { rules, remote, guard, emit, fetches, requests: 0, known: BTreeMap::new() };
-            while let Ok((stream, _)) = listener.accept() {
-                if is_closed.load(Ordering::SeqCst) {
-                    return;
-                }
-                // Who went away gets no answer.
+            while let Some(stream) = listener.next() {
+                // A client that went away gets no answer.
                 drop(service.serve(&stream));
             }
         };
         std::thread::Builder::new().name("skills".to_owned()).spawn(serve)?;
-        Ok(Self { path, directory: opened, closed })
+        Ok(Self { socket })
     }
 
     /// The socket on the host.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.socket.path()
     }
-}
-
-impl Drop for SkillServer {
-    fn drop(&mut self) {
-        self.closed.store(true, Ordering::SeqCst);
-        // Wakes the thread that waits for a connection, so that it sees the flag.
-        drop(UnixStream::connect(short(&self.directory)));
-        drop(std::fs::remove_file(&self.path));
-    }
-}
-
-/// The kernel takes 107 bytes of a socket's path; a run's directory is often longer.
-fn short(directory: &OwnedFd) -> String {
-    format!("/proc/self/fd/{}/{NAME}", directory.as_raw_fd())
 }
 
 /// What one thread needs to answer.

@@ -14,7 +14,7 @@ pub enum RemoteError {
         path: PathBuf,
         source: std::io::Error,
     },
-    /// Nobody may be asked, and the cache does not have it.
+    /// The run is offline, and the cache does not have it.
     NotCached {
         url: String,
     },

@@ -72,7 +72,7 @@ impl RemoteStore {
         replace(&self.directory.join(BLOBS).join(sha256(bytes)), bytes)
     }
 
-    /// The pack of a commit, if it is here. Whoever reads it must find the commit in it.
+    /// The pack of a commit, if it is here. The caller must check that the commit is in it.
     pub fn pack(&self, repository: &str, commit: &str, most: usize) -> Option<Vec<u8>> {
         let file = File::open(self.pack_path(repository, commit)).ok()?;
         let mut bytes = Vec::new();

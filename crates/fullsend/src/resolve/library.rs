@@ -100,7 +100,7 @@ impl Library {
             }
         };
         if let Ok(id) = &result {
-            // Whoever wrote a remote file has no more rights than the repository that names it.
+            // A remote file has no more rights than the repository that names it.
             self.layer_of.insert(*id, found.layer.min(LayerKind::Repository));
             self.found_of.insert(*id, found.clone());
         }

@@ -52,7 +52,7 @@ impl MessageError {
         Self(text.into())
     }
 
-    /// For a request whose body nobody has read.
+    /// For a request whose body is not read yet.
     pub(crate) fn unread() -> Self {
         Self::new("the body was not read")
     }
