@@ -34,8 +34,9 @@ fn main() -> ExitCode {
         return code;
     }
     let [_, what, place] = &words[..] else { return ExitCode::from(2) };
-    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let stage = Stage { place: PathBuf::from(place), threads: threads.handle().clone() };
+    let executor =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let stage = Stage { place: PathBuf::from(place), executor: executor.handle().clone() };
     let before = of_this_process();
     let outcomes = match what.to_str() {
         Some("several") => several(&stage),
@@ -57,7 +58,7 @@ fn of_this_process() -> (PathBuf, Vec<(OsString, OsString)>, Vec<String>) {
 
 struct Stage {
     place: PathBuf,
-    threads: tokio::runtime::Handle,
+    executor: tokio::runtime::Handle,
 }
 
 /// What differs between the runs.
@@ -100,7 +101,7 @@ impl Stage {
             runs: self.place.join("runs"),
             environment,
             recording: None,
-            runtime: self.threads.clone(),
+            executor: self.executor.clone(),
             context: wish.context,
             conversation: wish.conversation,
             extra_files: ExtraFiles::default(),

@@ -108,11 +108,11 @@ impl ModelClient {
         request: &ModelRequest,
         on_delta: &mut dyn FnMut(&Delta),
     ) -> Result<ModelAnswer, ClientError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
+        let executor = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(ClientError::Runtime)?;
-        runtime.block_on(self.exchange(request, on_delta))
+        executor.block_on(self.exchange(request, on_delta))
     }
 
     async fn exchange(

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::always_json::AlwaysJson;
 use super::configuration::variable;
+use super::executor;
 use super::exit::{Exit, Failure};
 use super::signals;
 use crate::cancel::Cancel;
@@ -266,11 +267,9 @@ fn submit(arguments: &SendArguments, folder: &DispatchFolder, count: usize) -> R
 
 /// As many jobs at once as asked for. The exit code is that of the first job that failed.
 fn run_here(folder: &DispatchFolder, count: usize, parallel: usize) -> Result<u8, Failure> {
-    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let threads =
-        threads.map_err(|error| Failure::new(Exit::Bug, format!("cannot start threads: {error}")))?;
+    let executor = executor::start(1)?;
     let stop = Cancel::default();
-    signals::watch(threads.handle(), &stop)?;
+    signals::watch(executor.handle(), &stop)?;
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..parallel.clamp(1, count) {
@@ -387,10 +386,8 @@ fn run_job(arguments: &RunJobArguments) -> Result<u8, Failure> {
         }
         None => open(&arguments.folder)?,
     };
-    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let threads =
-        threads.map_err(|error| Failure::new(Exit::Bug, format!("cannot start threads: {error}")))?;
+    let executor = executor::start(1)?;
     let stop = Cancel::default();
-    signals::watch(threads.handle(), &stop)?;
+    signals::watch(executor.handle(), &stop)?;
     job::run(&folder, index, &stop).map_err(|error| Failure::new(Exit::Missing, error.to_string()))
 }

@@ -194,8 +194,8 @@ fn openshell() -> Option<Check> {
         Err(check) => return is_named.then_some(check),
     };
     let place = endpoint.to_string();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-    Some(match runtime.block_on(openshell::version(endpoint)) {
+    let executor = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    Some(match executor.block_on(openshell::version(endpoint)) {
         Ok(version) => good("openshell", format!("gateway {version} ({place})")),
         Err(error) => weak("openshell", error.to_string(), fix),
     })

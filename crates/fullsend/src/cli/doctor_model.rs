@@ -62,9 +62,9 @@ pub fn run(place: &ConfigurationOptions, name: &str, json: bool) -> Result<Exit,
     let upstream = service::open(provider, inputs).map_err(|why| missing(&why))?;
     let Upstream::Http(upstream) = upstream else { return Ok(Exit::Done) };
     let (model, wire) = native::launch::model_of(&checked);
-    let threads = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let threads = threads.map_err(|error| missing(&error))?;
-    let steps = threads.block_on(upstream.probe(wire, &model));
+    let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let executor = executor.map_err(|error| missing(&error))?;
+    let steps = executor.block_on(upstream.probe(wire, &model));
     print(&steps, &learned, json)?;
     Ok(verdict(&steps))
 }

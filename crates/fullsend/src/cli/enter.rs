@@ -121,10 +121,10 @@ fn sandbox_spec(
 /// In a terminal of the sandbox's own; whoever ends us gets theirs back first.
 fn run_in_terminal(sandbox: &Sandbox, command: &[OsString]) -> Result<Exit, Failure> {
     let no_threads = |error| Failure::new(Exit::SandboxUnavailable, format!("no threads: {error}"));
-    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let threads = threads.map_err(no_threads)?;
+    let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let executor = executor.map_err(no_threads)?;
     let cancel = Cancel::default();
-    signals::watch(threads.handle(), &cancel)?;
+    signals::watch(executor.handle(), &cancel)?;
     match interact(sandbox, Path::new(WORKSPACE), command, &cancel)? {
         0 => Ok(Exit::Done),
         _ => Ok(Exit::Failed),

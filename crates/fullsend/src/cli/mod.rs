@@ -14,6 +14,7 @@ mod doctor_host;
 mod doctor_model;
 mod enter;
 mod env_file;
+mod executor;
 pub(crate) mod exit;
 mod explain;
 mod fetch_skill;

@@ -13,6 +13,7 @@ use super::changed_files::changed_files;
 use super::ci_outputs;
 use super::configuration::{Configuration, ConfigurationOptions, variable, xdg_directory};
 use super::env_file;
+use super::executor;
 use super::exit::{Exit, Failure};
 use super::lock_options::LockOptions;
 use super::original_options::OriginalOptions;
@@ -130,9 +131,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let runs = arguments.output_dir.clone().map_or_else(runs_directory, Ok)?;
     let retention = retention()?;
     let signer = super::signing::signer(arguments.sign.as_deref(), &environment)?.map(Arc::new);
-    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let threads =
-        threads.map_err(|error| Failure::new(Exit::Bug, format!("cannot start threads: {error}")))?;
+    let executor = executor::start(2)?;
     for problem in run::sweep::sweep(&runs).problems {
         super::write_stderr(&format!("warning: cannot clean up an earlier run: {problem}\n"));
     }
@@ -148,7 +147,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         library: opened.library,
         runs: runs.clone(),
         environment,
-        runtime: threads.handle().clone(),
+        executor: executor.handle().clone(),
         save_workspace: arguments.save_workspace(),
         model_retry_timeout: None,
         session_spent: None,
@@ -164,7 +163,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         script_output: progress.script_output(),
     };
     let cancel = Cancel::default();
-    super::signals::watch(threads.handle(), &cancel)?;
+    super::signals::watch(executor.handle(), &cancel)?;
     let outcome = run::run(request, &cancel);
     progress.finish(outcome.directory.as_deref());
     store::retain(&runs, retention);

@@ -107,8 +107,8 @@ fn within(
     let image = place.image.as_deref().map(|name| prepare_image(name, &place.pull)).transpose()?;
     let here = std::env::current_dir().and_then(|path| path.canonicalize());
     let here = here.map_err(|error| failed(format!("the current directory cannot be used: {error}")))?;
-    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let threads = threads.map_err(|error| failed(format!("cannot start threads: {error}")))?;
+    let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let executor = executor.map_err(|error| failed(format!("cannot start threads: {error}")))?;
     let policy_sandbox = policy_sandbox::start(&PolicySandboxSpec {
         policy: &policy,
         image: image.as_ref(),
@@ -117,7 +117,7 @@ fn within(
         state: state_directory()?,
         sources: &sources,
         on_event: Arc::new(move |event| print_refusal(&event, line_end)),
-        runtime: threads.handle().clone(),
+        executor: executor.handle().clone(),
     })
     .map_err(|error| failed(error.to_string()))?;
     if place.verbose {
@@ -126,7 +126,7 @@ fn within(
         }
     }
     let cancel = Cancel::default();
-    let code = signals::watch(threads.handle(), &cancel).and_then(|()| work(&policy_sandbox, &cancel));
+    let code = signals::watch(executor.handle(), &cancel).and_then(|()| work(&policy_sandbox, &cancel));
     let closed = policy_sandbox.close();
     let code = code?;
     closed.map_err(|error| failed(error.to_string()))?;

@@ -12,13 +12,13 @@ use session::{RemoveTerms, SessionId, Sessions};
 use tokio::net::TcpListener;
 
 use super::configuration::{ConfigurationOptions, variable};
+use super::executor;
 use super::exit::{Exit, Failure};
 use super::serve_runs::RunStarter;
 use super::session::bundle;
 use super::session::create::NewSession;
 use super::session::default_store::state_directory;
 use super::session::store::StoreOptions;
-use super::session::wake_options::async_runtime;
 use super::signals;
 use crate::cancel::Cancel;
 use crate::serve::{self, AccessRules, AccessToken, Caller, Role, ServeBackend, ServeState, Server};
@@ -67,10 +67,10 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     make_private(&directory)?;
     let backend = backend(arguments, &runs, &directory)?;
     let state = ServeState { runs, directory, max_runs: arguments.max_runs };
-    let runtime = async_runtime()?;
+    let executor = executor::start(2)?;
     let cancel = Cancel::default();
-    signals::watch(runtime.handle(), &cancel)?;
-    runtime.block_on(async {
+    signals::watch(executor.handle(), &cancel)?;
+    executor.block_on(async {
         let failed = |error: std::io::Error| {
             Failure::new(Exit::Missing, format!("cannot listen on {}: {error}", arguments.listen))
                 .help("name another address with --listen")

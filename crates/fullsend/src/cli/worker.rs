@@ -7,8 +7,8 @@ use session::{ClaimFilter, ClaimedWake, Session, SessionError, Sessions, StoreEr
 
 use super::exit::{Exit, Failure};
 use super::session::store::StoreOptions;
-use super::session::wake_options::{WakeOptions, async_runtime, stop_in_time};
-use super::{signals, telemetry, write_stderr};
+use super::session::wake_options::{WakeOptions, stop_in_time};
+use super::{executor, signals, telemetry, write_stderr};
 use crate::wake;
 use crate::worker::{self, WorkUntil, WorkerPlan};
 
@@ -41,10 +41,10 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let options = arguments.wake.clone();
-    let runtime = async_runtime()?;
+    let executor = executor::start(2)?;
     let store = options.store(&arguments.store);
-    let context = options.context(&store, runtime.handle())?;
-    signals::watch(runtime.handle(), &context.cancel)?;
+    let context = options.context(&store, executor.handle())?;
+    signals::watch(executor.handle(), &context.cancel)?;
     stop_in_time(&context.cancel)?;
     // Report a store that cannot be opened at once.
     drop(store.open()?);

@@ -104,7 +104,7 @@ impl<'a> Ask<'a> {
 /// Sends requests, one at a time.
 pub struct Fetcher {
     network: HostNetwork,
-    runtime: tokio::runtime::Runtime,
+    executor: tokio::runtime::Runtime,
 }
 
 /// The head of an answer; its body is read from it.
@@ -117,14 +117,14 @@ pub struct Answer<'a> {
     pub place: NetworkPlace,
     body: Incoming,
     timeout: Duration,
-    runtime: &'a tokio::runtime::Runtime,
+    executor: &'a tokio::runtime::Runtime,
 }
 
 impl Fetcher {
     pub fn new(network: HostNetwork) -> Result<Self, DownloadError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| DownloadError::Host { why: error.to_string() })?;
-        Ok(Self { network, runtime })
+        let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let executor = executor.map_err(|error| DownloadError::Host { why: error.to_string() })?;
+        Ok(Self { network, executor })
     }
 
     /// The answer after at most five redirects.
@@ -135,13 +135,13 @@ impl Fetcher {
         for _ in 0..=MAX_REDIRECTS {
             let authorization = ask.authorization.filter(|_| address.has_same_origin(ask.address));
             let request = request(&address, ask, authorization)?;
-            let (response, place) = self.runtime.block_on(self.send(&address, request, origin, ask))?;
+            let (response, place) = self.executor.block_on(self.send(&address, request, origin, ask))?;
             let asked = *first.get_or_insert(place);
             let posts = ask.form.is_some() || ask.post.is_some();
             let next = if posts { None } else { redirect(&response, &address)? };
             let Some(next) = next else {
                 let (head, body) = response.into_parts();
-                let runtime = &self.runtime;
+                let executor = &self.executor;
                 let place = asked;
                 return Ok(Answer {
                     status: head.status,
@@ -150,7 +150,7 @@ impl Fetcher {
                     place,
                     body,
                     timeout: ask.timeout,
-                    runtime,
+                    executor,
                 });
             };
             origin = origin.or(Some(place));
@@ -302,7 +302,7 @@ impl Answer<'_> {
     pub fn next(&mut self) -> Result<Option<Bytes>, DownloadError> {
         loop {
             let frame = async { tokio::time::timeout(self.timeout, self.body.frame()).await };
-            let frame = self.runtime.block_on(frame);
+            let frame = self.executor.block_on(frame);
             let frame = frame.map_err(|_| DownloadError::Timeout { address: self.address.to_string() })?;
             match frame {
                 None => return Ok(None),

@@ -140,16 +140,16 @@ pub struct Client {
     login: Login,
     accept: &'static str,
     dialer: Dialer,
-    runtime: tokio::runtime::Runtime,
+    executor: tokio::runtime::Runtime,
 }
 
 impl Client {
     pub fn new(base: BaseUrl, login: Login, accept: &'static str) -> Result<Self, ForgeError> {
         let roots = Roots::load().map_err(|error| ForgeError::Roots(error.to_string()))?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| ForgeError::Roots(error.to_string()))?;
+        let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let executor = executor.map_err(|error| ForgeError::Roots(error.to_string()))?;
         let dialer = Dialer::new(Arc::new(SystemResolver::load()), roots);
-        Ok(Self { base, login, accept, dialer, runtime })
+        Ok(Self { base, login, accept, dialer, executor })
     }
 
     pub fn get(&self, path: &str) -> Result<Json, ForgeError> {
@@ -196,7 +196,7 @@ impl Client {
     ) -> Result<(u16, Option<Duration>, Bytes), ForgeError> {
         let request = self.request(method, path, body)?;
         let timeout = || ForgeError::Timeout { request: format!("{method} {}", self.base.host) };
-        self.runtime.block_on(async {
+        self.executor.block_on(async {
             tokio::time::timeout(TIME, self.exchange(request)).await.map_err(|_| timeout())?
         })
     }

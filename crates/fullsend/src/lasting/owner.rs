@@ -71,7 +71,7 @@ struct StartedOwner {
     woken: PipeReader,
     spec: OwnerSpec,
     deadline: Instant,
-    _threads: tokio::runtime::Runtime,
+    _executor: tokio::runtime::Runtime,
 }
 
 fn start(spec: OwnerSpec) -> Result<StartedOwner, String> {
@@ -86,8 +86,8 @@ fn start(spec: OwnerSpec) -> Result<StartedOwner, String> {
         }
         None => None,
     };
-    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let threads = threads.map_err(failed("start threads"))?;
+    let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let executor = executor.map_err(failed("start threads"))?;
     emit.emit(RunEvent::Lasting { event: created(&spec) });
     let for_events = emit.clone();
     let policy_sandbox = policy_sandbox::start(&PolicySandboxSpec {
@@ -98,7 +98,7 @@ fn start(spec: OwnerSpec) -> Result<StartedOwner, String> {
         limits: limits(spec.limits, spec.ttl_seconds),
         sources: &sources,
         on_event: Arc::new(move |event| for_events.emit(RunEvent::Egress { event })),
-        runtime: threads.handle().clone(),
+        executor: executor.handle().clone(),
     })
     .map_err(|error| error.to_string())?;
     policy_sandbox.record(&emit);
@@ -125,7 +125,7 @@ fn start(spec: OwnerSpec) -> Result<StartedOwner, String> {
     // From now on: a slow start takes nothing of it.
     let deadline = Instant::now() + Duration::from_secs(spec.ttl_seconds);
     let owner = OwnedSandbox::new(policy_sandbox, emit, wake);
-    Ok(StartedOwner { owner, listener, woken, spec, deadline, _threads: threads })
+    Ok(StartedOwner { owner, listener, woken, spec, deadline, _executor: executor })
 }
 
 fn created(spec: &OwnerSpec) -> LastingEvent {

@@ -93,7 +93,7 @@ pub struct Provisioned {
     pub not_agents: Vec<PathBuf>,
     /// The layer of the repository's view that holds what is changed in it. `None` if the kernel gives no access to it.
     pub changed: Option<OwnedFd>,
-    runtime: tokio::runtime::Handle,
+    executor: tokio::runtime::Handle,
 }
 
 /// What provisioning needs beside the harness.
@@ -113,7 +113,7 @@ pub struct RunContext<'a> {
     /// The way to the model, once it was opened.
     pub gateway: &'a OnceLock<Arc<Gateway>>,
     /// Drives the gateway.
-    pub runtime: tokio::runtime::Handle,
+    pub executor: tokio::runtime::Handle,
     /// The host's environment, from which programs on the host get their base.
     pub environment: &'a BTreeMap<String, String>,
     /// Values for `${VAR}`, without the CI's own tokens.
@@ -196,7 +196,7 @@ fn provision_here(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Pro
     let mut sandbox = start(spec, context.emit)?;
     let resolver = planned.resolver();
     // Before the proof: a name that no rule allows must already be refused then.
-    let entered = context.runtime.enter();
+    let entered = context.executor.enter();
     let served = planned.serve(&mut sandbox, &gateway, context).map_err(ProvisionError::Serve)?;
     drop(entered);
     // Before anything of the harness runs inside: its program is asked for its version next.
@@ -219,7 +219,7 @@ fn provision_here(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Pro
         image,
         paths_to_scan,
         not_agents,
-        runtime: context.runtime.clone(),
+        executor: context.executor.clone(),
     })
 }
 
@@ -411,7 +411,7 @@ impl Provisioned {
     /// another sandbox.
     pub fn close(self) -> Result<ScannedInputs, TeardownError> {
         if let Some(served) = self.served {
-            self.runtime.block_on(served.stop(Duration::from_millis(500)));
+            self.executor.block_on(served.stop(Duration::from_millis(500)));
         }
         let closed = self.sandbox.close();
         drop(self.image);

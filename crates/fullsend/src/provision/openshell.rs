@@ -113,7 +113,7 @@ pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Prov
         copy: context.directory.join(super::SANDBOXES).join("copy"),
         time: Duration::from_secs(harness.sandbox_timeout_seconds.get()),
         cancel: context.cancel,
-        runtime: context.runtime.clone(),
+        executor: context.executor.clone(),
     };
     let sandbox = OpenshellSandbox::start(endpoint, spec).map_err(ProvisionError::Openshell)?;
     record(&sandbox, context.emit);
@@ -131,7 +131,7 @@ pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Prov
         paths_to_scan,
         not_agents,
         changed: None,
-        runtime: context.runtime.clone(),
+        executor: context.executor.clone(),
     })
 }
 

@@ -34,7 +34,7 @@ pub struct PolicySandboxSpec<'a> {
     pub sources: &'a yaml::Sources,
     pub on_event: OnEvent,
     /// Drives the proxy.
-    pub runtime: tokio::runtime::Handle,
+    pub executor: tokio::runtime::Handle,
 }
 
 /// A sandbox without an agent that was proved to hold.
@@ -46,7 +46,7 @@ pub struct PolicySandbox {
     /// Who runs in it.
     pub identity: SandboxIdentity,
     served: network::Served,
-    runtime: tokio::runtime::Handle,
+    executor: tokio::runtime::Handle,
 }
 
 pub fn start(policy_sandbox: &PolicySandboxSpec<'_>) -> Result<PolicySandbox, ProvisionError> {
@@ -84,12 +84,19 @@ pub fn start(policy_sandbox: &PolicySandboxSpec<'_>) -> Result<PolicySandbox, Pr
     let mut sandbox = Sandbox::start(spec).map_err(ProvisionError::Sandbox)?;
     let proving = ProofSpec { writable: Some("/sandbox".into()), ..super::proof_spec(planned.resolver()) };
     let served = {
-        let _entered = policy_sandbox.runtime.enter();
+        let _entered = policy_sandbox.executor.enter();
         let on_event = Arc::clone(&policy_sandbox.on_event);
         planned.serve_alone(&mut sandbox, policy_sandbox.sources, on_event).map_err(ProvisionError::Serve)?
     };
     let proof = sandbox.prove(&proving).map_err(ProvisionError::Proof)?;
-    Ok(PolicySandbox { sandbox, proof, directory, identity, served, runtime: policy_sandbox.runtime.clone() })
+    Ok(PolicySandbox {
+        sandbox,
+        proof,
+        directory,
+        identity,
+        served,
+        executor: policy_sandbox.executor.clone(),
+    })
 }
 
 /// The limits of a sandbox that lives for one command.
@@ -119,7 +126,7 @@ impl PolicySandbox {
 
     /// Ends the way out, then the sandbox.
     pub fn close(self) -> Result<(), sandbox::CloseError> {
-        self.runtime.block_on(self.served.stop(Duration::from_millis(200)));
+        self.executor.block_on(self.served.stop(Duration::from_millis(200)));
         self.sandbox.close()
     }
 }

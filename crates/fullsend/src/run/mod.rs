@@ -71,7 +71,7 @@ pub struct Request {
     /// Record the model's responses, or replay recorded ones.
     pub recording: Option<Recording>,
     /// Drives the model gateway.
-    pub runtime: tokio::runtime::Handle,
+    pub executor: tokio::runtime::Handle,
     /// Text for the agent beside its prompt: a session's state, or the caller's input.
     pub context: Option<String>,
     /// The conversation to continue, in the runtime's own form, from an earlier outcome.
@@ -235,7 +235,7 @@ fn sequence(
     let save_workspace = request.save_workspace;
     let model_retry_timeout = request.model_retry_timeout;
     let Request {
-        checked, library, repository, environment, recording, runtime, context, extra_files, ..
+        checked, library, repository, environment, recording, executor, context, extra_files, ..
     } = request;
     let emit = steps.emit;
     let host_variable = |name: &str| environment.get(name).cloned();
@@ -279,7 +279,7 @@ fn sequence(
         emit,
         cancel: steps.cancel,
         gateway: &OnceLock::new(),
-        runtime,
+        executor,
         variables: &variable,
         mounts: &extra_files.mounts,
         model_retry_timeout,

@@ -62,7 +62,7 @@ pub struct WakeContext {
     pub earlier_conversations: EarlierConversations,
     /// The host's environment variables.
     pub environment: BTreeMap<String, String>,
-    pub runtime: tokio::runtime::Handle,
+    pub executor: tokio::runtime::Handle,
     /// Receives every event of every run.
     pub listener: Arc<dyn Fn(&Envelope) + Send + Sync>,
     pub lease_terms: LeaseTerms,
@@ -228,7 +228,7 @@ fn bounded_run(
         runs: context.runs.clone(),
         environment: context.environment.clone(),
         recording: None,
-        runtime: context.runtime.clone(),
+        executor: context.executor.clone(),
         context: Some(prompt.text.clone()),
         conversation,
         save_workspace: SaveWorkspace::Never,

@@ -70,7 +70,7 @@ pub(super) fn connect(
     streams: Streams,
     calls: (RequestSender, Answers),
     watched: Watched,
-    runtime: &Handle,
+    executor: &Handle,
 ) -> std::io::Result<(Pipes, End)> {
     let (sender, answers) = calls;
     let (stdin, input) = match streams.stdin {
@@ -86,12 +86,12 @@ pub(super) fn connect(
     let end = End::default();
     // Without input the sender is dropped, which ends the command's input.
     if let Some(input) = input {
-        let runtime = runtime.clone();
-        std::thread::spawn(move || send(input, &sender, &runtime));
+        let executor = executor.clone();
+        std::thread::spawn(move || send(input, &sender, &executor));
     }
     let receiver = Receiver { stdout: to_stdout, stderr: to_stderr, end: end.clone(), watched };
-    let runtime = runtime.clone();
-    std::thread::spawn(move || receiver.follow(answers, &runtime));
+    let executor = executor.clone();
+    std::thread::spawn(move || receiver.follow(answers, &executor));
     Ok((Pipes { stdin, stdout, stderr }, end))
 }
 
@@ -106,10 +106,10 @@ fn output(stdio: Stdio) -> std::io::Result<(Option<PipeReader>, Option<PipeWrite
     })
 }
 
-fn send(mut input: PipeReader, sender: &RequestSender, runtime: &Handle) {
+fn send(mut input: PipeReader, sender: &RequestSender, executor: &Handle) {
     let mut piece = vec![0; PIECE];
     while let Ok(length @ 1..) = input.read(&mut piece) {
-        runtime.block_on(sender.send(client::input(&piece[..length])));
+        executor.block_on(sender.send(client::input(&piece[..length])));
     }
 }
 
@@ -121,9 +121,9 @@ struct Receiver {
 }
 
 impl Receiver {
-    fn follow(mut self, mut answers: Answers, runtime: &Handle) {
+    fn follow(mut self, mut answers: Answers, executor: &Handle) {
         let ended = loop {
-            let answer = match runtime.block_on(answers.next()) {
+            let answer = match executor.block_on(answers.next()) {
                 Ok(Some(answer)) => answer,
                 Ok(None) => break Err(GatewayError::Cut { what: self.watched.what.clone() }),
                 Err(error) => break Err(error.into()),

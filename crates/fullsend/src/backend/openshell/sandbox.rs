@@ -66,7 +66,7 @@ pub struct OpenshellSpec<'a> {
     pub time: Duration,
     /// Ends the wait for it.
     pub cancel: &'a Cancel,
-    pub runtime: Handle,
+    pub executor: Handle,
 }
 
 /// A sandbox on a gateway. Dropping it deletes it.
@@ -91,13 +91,13 @@ struct Remote {
     environment: Vec<(OsString, OsString)>,
     program: &'static str,
     lost: Arc<OnceLock<GatewayError>>,
-    runtime: Handle,
+    executor: Handle,
 }
 
 impl OpenshellSandbox {
     pub fn start(endpoint: GatewayEndpoint, spec: OpenshellSpec<'_>) -> Result<Self, GatewayError> {
-        let OpenshellSpec { runtime, mounts, staging, .. } = spec;
-        let gateway = runtime.block_on(super::connect(endpoint))?;
+        let OpenshellSpec { executor, mounts, staging, .. } = spec;
+        let gateway = executor.block_on(super::connect(endpoint))?;
         let deadline = Instant::now() + spec.time;
         let named = |name: &str| spec.providers.iter().any(|new| new.name == name);
         let on_gateway = |name: &str| named(name).then(|| providers::name(&spec.name, name));
@@ -105,7 +105,7 @@ impl OpenshellSandbox {
         let names: Vec<String> =
             spec.providers.iter().map(|new| providers::name(&spec.name, &new.name)).collect();
         let new = NewSandbox { name: &spec.name, image: spec.image, policy, providers: &names };
-        let made = runtime.block_on(async {
+        let made = executor.block_on(async {
             for (name, new) in names.iter().zip(&spec.providers) {
                 providers::create(&gateway, name, new).await?;
             }
@@ -117,7 +117,7 @@ impl OpenshellSandbox {
             Ok(known) => SandboxAddress { name: spec.name, id: known.id },
             Err(error) => {
                 // A call without an answer may have made it.
-                let deleted = runtime.block_on(delete(&gateway, &spec.name, &names));
+                let deleted = executor.block_on(delete(&gateway, &spec.name, &names));
                 return Err(match deleted {
                     Err(why) if !why.is_denied() => left_over(&error, &spec.name, &why),
                     _ => error,
@@ -141,7 +141,7 @@ impl OpenshellSandbox {
             environment: spec.environment,
             program: spec.program,
             lost,
-            runtime,
+            executor,
         };
         std::fs::create_dir_all(&spec.copy).map_err(on_host)?;
         let mut sandbox = Self {
@@ -163,7 +163,7 @@ impl OpenshellSandbox {
             environment: Vec::new(),
         };
         let remote = &sandbox.remote;
-        sandbox.tunnel = Some(remote.runtime.block_on(async {
+        sandbox.tunnel = Some(remote.executor.block_on(async {
             let calls = remote.gateway.exec(&remote.address, &command).await?;
             tunnel::open(spec.services, calls, Arc::clone(&remote.lost)).await
         })?);
@@ -285,8 +285,8 @@ impl OpenshellSandbox {
         self.deleted.store(true, Ordering::Relaxed);
         drop(self.tunnel.take());
         drop(std::fs::remove_dir_all(&self.copy)); // the run's directory is cleaned at its end
-        let Remote { gateway, address, providers, runtime, .. } = &*self.remote;
-        runtime.block_on(delete(gateway, &address.name, providers)).map_err(|why| TeardownError::LeftOver {
+        let Remote { gateway, address, providers, executor, .. } = &*self.remote;
+        executor.block_on(delete(gateway, &address.name, providers)).map_err(|why| TeardownError::LeftOver {
             sandbox: address.name.clone(),
             gateway: gateway.endpoint(),
             why: why.into(),
@@ -374,9 +374,9 @@ impl Remote {
         streams: Streams,
         what: String,
     ) -> Result<(Pipes, End), GatewayError> {
-        let calls = self.runtime.block_on(self.gateway.exec(&self.address, new))?;
+        let calls = self.executor.block_on(self.gateway.exec(&self.address, new))?;
         let watched = Watched { what: what.clone(), lost: Arc::clone(&self.lost) };
-        process::connect(streams, calls, watched, &self.runtime)
+        process::connect(streams, calls, watched, &self.executor)
             .map_err(|error| GatewayError::Inside { what, why: error.to_string() })
     }
 

@@ -4,10 +4,10 @@ use clap::Args;
 use session::{ClaimTarget, Session, SessionStatus};
 
 use super::super::exit::{Exit, Failure};
-use super::super::{signals, telemetry, write_stderr};
+use super::super::{executor, signals, telemetry, write_stderr};
 use super::requests;
 use super::store::{SessionOptions, failure, time_seed};
-use super::wake_options::{WakeOptions, async_runtime, stop_in_time};
+use super::wake_options::{WakeOptions, stop_in_time};
 use crate::render::session::load_open_requests;
 use crate::wake::{self, WakeContext};
 
@@ -21,11 +21,11 @@ pub struct Run {
 
 pub fn run(arguments: &Run) -> Result<Exit, Failure> {
     let Run { session: session_options, wake: options } = arguments;
-    let runtime = async_runtime()?;
+    let executor = executor::start(2)?;
     let named = SessionOptions { store: options.store(&session_options.store), ..session_options.clone() };
     let (store, mut sessions, id) = named.locate()?;
-    let context = options.context(&store, runtime.handle())?;
-    signals::watch(runtime.handle(), &context.cancel)?;
+    let context = options.context(&store, executor.handle())?;
+    signals::watch(executor.handle(), &context.cancel)?;
     stop_in_time(&context.cancel)?;
     let session = sessions.session(id).map_err(failure)?;
     check_repository(&session, &options.repository()?)?;

@@ -203,9 +203,9 @@ fn postgres_options(call_timeout: Duration) -> PostgresOptions {
 
 /// The addresses of a host name. This static program cannot use the resolver of the C library.
 fn resolve_host(name: &str) -> Result<Vec<IpAddr>, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| error.to_string())?;
-    runtime.block_on(SystemResolver::load().resolve(name)).map_err(|error| error.to_string())
+    let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let executor = executor.map_err(|error| error.to_string())?;
+    executor.block_on(SystemResolver::load().resolve(name)).map_err(|error| error.to_string())
 }
 
 /// Makes a directory that only its owner can read: the store holds messages.

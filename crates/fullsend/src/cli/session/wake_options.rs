@@ -79,11 +79,6 @@ fn end_process() -> ! {
     std::process::exit(i32::from(Exit::Terminated.code()))
 }
 
-pub fn async_runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.map_err(|error| Failure::new(Exit::Bug, format!("cannot start threads: {error}")))
-}
-
 impl WakeOptions {
     /// The store, if none is named: that of the repository.
     pub fn store(&self, named: &StoreOptions) -> StoreOptions {
@@ -93,7 +88,7 @@ impl WakeOptions {
     pub fn context(
         &self,
         store: &StoreOptions,
-        runtime: &tokio::runtime::Handle,
+        executor: &tokio::runtime::Handle,
     ) -> Result<WakeContext, Failure> {
         forbid_core_dumps()?;
         let runs = self.output_dir.clone().map_or_else(runs_directory, Ok)?;
@@ -121,7 +116,7 @@ impl WakeOptions {
             signer: super::super::signing::signer(None, &environment())?.map(Arc::new),
             earlier_conversations: EarlierConversations(state_directory()?.join("sessions")),
             environment: environment(),
-            runtime: runtime.clone(),
+            executor: executor.clone(),
             listener: Arc::new(move |envelope| {
                 let line = console.lock().unwrap_or_else(PoisonError::into_inner).line(envelope);
                 if let Some(line) = line.filter(|_| !quiet) {

@@ -31,7 +31,7 @@ pub(super) struct HttpConnection {
     /// Known after the first answer.
     version: Option<HeaderValue>,
     dialer: Dialer,
-    runtime: tokio::runtime::Runtime,
+    executor: tokio::runtime::Runtime,
     number: u64,
 }
 
@@ -48,10 +48,10 @@ impl HttpConnection {
         let headers = headers.into_iter().map(header).collect::<Result<_, String>>()?;
         let roots =
             if url.is_tls() { Roots::load().map_err(|error| error.to_string())? } else { Roots::only([]) };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| error.to_string())?;
+        let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let executor = executor.map_err(|error| error.to_string())?;
         let dialer = Dialer::new(Arc::new(SystemResolver::load()), roots);
-        Ok(Self { url, headers, session: None, version: None, dialer, runtime, number: 0 })
+        Ok(Self { url, headers, session: None, version: None, dialer, executor, number: 0 })
     }
 
     /// The revision that the server chose, for every later message.
@@ -87,7 +87,7 @@ impl HttpConnection {
             };
             Ok((session, answer))
         };
-        let ended = self.runtime.block_on(async { tokio::time::timeout(timeout, exchange).await });
+        let ended = self.executor.block_on(async { tokio::time::timeout(timeout, exchange).await });
         let no_answer = |_| format!("no answer within {} seconds", timeout.as_secs());
         let (session, answer) = ended.map_err(no_answer)??;
         self.session = session.or(self.session.take());

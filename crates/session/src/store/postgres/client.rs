@@ -103,7 +103,7 @@ fn typed<'a>(values: Values<'a>) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
 }
 
 pub(crate) struct BlockingClient {
-    runtime: Runtime,
+    executor: Runtime,
     client: Client,
     notifications: UnboundedReceiver<String>,
     call_timeout: Duration,
@@ -112,16 +112,16 @@ pub(crate) struct BlockingClient {
 
 impl BlockingClient {
     pub(crate) fn connect(config: &Config, tls: &TlsSettings, limit: Duration) -> Result<Self, CallError> {
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| CallError::Setup(error.to_string()))?;
+        let executor = Builder::new_current_thread().enable_all().build();
+        let executor = executor.map_err(|error| CallError::Setup(error.to_string()))?;
         let tls = TlsFactory::new(tls).map_err(CallError::Setup)?;
         let connecting = async { timeout(limit, config.connect(tls)).await };
-        let (client, mut connection) = runtime
+        let (client, mut connection) = executor
             .block_on(connecting)
             .map_err(|_| CallError::Timeout(limit))?
             .map_err(CallError::Server)?;
         let (sender, notifications) = unbounded_channel();
-        runtime.spawn(async move {
+        executor.spawn(async move {
             while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
                 if let AsyncMessage::Notification(notification) = message
                     && sender.send(notification.payload().to_owned()).is_err()
@@ -130,39 +130,39 @@ impl BlockingClient {
                 }
             }
         });
-        Ok(Self { runtime, client, notifications, call_timeout: limit, is_broken: false })
+        Ok(Self { executor, client, notifications, call_timeout: limit, is_broken: false })
     }
 
     /// Whether the connection can be used. It looks for an end of the connection that has arrived meanwhile.
     pub(crate) fn is_usable(&self) -> bool {
         let look = async { timeout(Duration::ZERO, std::future::pending::<()>()).await };
-        drop(self.runtime.block_on(look));
+        drop(self.executor.block_on(look));
         !self.is_broken && !self.client.is_closed()
     }
 
     pub(crate) fn query(&mut self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, CallError> {
-        let Self { runtime, client, call_timeout, is_broken, .. } = self;
-        call(runtime, *call_timeout, is_broken, client.query_typed(sql, &typed(values)))
+        let Self { executor, client, call_timeout, is_broken, .. } = self;
+        call(executor, *call_timeout, is_broken, client.query_typed(sql, &typed(values)))
     }
 
     pub(crate) fn query_opt(&mut self, sql: &str, values: Values<'_>) -> Result<Option<Row>, CallError> {
-        let Self { runtime, client, call_timeout, is_broken, .. } = self;
-        call(runtime, *call_timeout, is_broken, client.query_typed_opt(sql, &typed(values)))
+        let Self { executor, client, call_timeout, is_broken, .. } = self;
+        call(executor, *call_timeout, is_broken, client.query_typed_opt(sql, &typed(values)))
     }
 
     pub(crate) fn query_one(&mut self, sql: &str, values: Values<'_>) -> Result<Row, CallError> {
-        let Self { runtime, client, call_timeout, is_broken, .. } = self;
-        call(runtime, *call_timeout, is_broken, client.query_typed_one(sql, &typed(values)))
+        let Self { executor, client, call_timeout, is_broken, .. } = self;
+        call(executor, *call_timeout, is_broken, client.query_typed_one(sql, &typed(values)))
     }
 
     pub(crate) fn execute(&mut self, sql: &str, values: Values<'_>) -> Result<u64, CallError> {
-        let Self { runtime, client, call_timeout, is_broken, .. } = self;
-        call(runtime, *call_timeout, is_broken, client.execute_typed(sql, &typed(values)))
+        let Self { executor, client, call_timeout, is_broken, .. } = self;
+        call(executor, *call_timeout, is_broken, client.execute_typed(sql, &typed(values)))
     }
 
     pub(crate) fn batch_execute(&mut self, sql: &str) -> Result<(), CallError> {
-        let Self { runtime, client, call_timeout, is_broken, .. } = self;
-        call(runtime, *call_timeout, is_broken, client.batch_execute(sql))
+        let Self { executor, client, call_timeout, is_broken, .. } = self;
+        call(executor, *call_timeout, is_broken, client.batch_execute(sql))
     }
 
     /// Begins a transaction. It is rolled back unless it is committed.
@@ -173,8 +173,8 @@ impl BlockingClient {
 
     /// The payload of the next notification, if one arrives in time.
     pub(crate) fn notification(&mut self, limit: Duration) -> Result<Option<String>, CallError> {
-        let Self { runtime, notifications, is_broken, .. } = self;
-        match runtime.block_on(async { timeout(limit, notifications.recv()).await }) {
+        let Self { executor, notifications, is_broken, .. } = self;
+        match executor.block_on(async { timeout(limit, notifications.recv()).await }) {
             Ok(Some(payload)) => Ok(Some(payload)),
             Ok(None) => {
                 *is_broken = true;
@@ -186,12 +186,12 @@ impl BlockingClient {
 }
 
 fn call<T>(
-    runtime: &Runtime,
+    executor: &Runtime,
     limit: Duration,
     is_broken: &mut bool,
     work: impl Future<Output = Result<T, tokio_postgres::Error>>,
 ) -> Result<T, CallError> {
-    match runtime.block_on(async { timeout(limit, work).await }) {
+    match executor.block_on(async { timeout(limit, work).await }) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => {
             // An error that the server reports leaves the connection in order.
