@@ -18,7 +18,7 @@ import time
 import uuid
 import zipfile
 
-SUMMARY = "Run one coding agent, from one YAML file, in one sandbox, and prove what happened"
+SUMMARY = "Run one coding agent, from one YAML file, in one sandbox, and record what happened"
 EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
 NPM_CPU = {"x86_64": "x64", "aarch64": "arm64"}
 ROOT = pathlib.Path(__file__).resolve().parent.parent

@@ -36,7 +36,7 @@ pub fn parse_part(
 ) -> Result<Node, Box<Diagnostic>> {
     let whole = Span::start_of(source);
     let text = sources.get(source).text.get(part.clone()).unwrap_or("");
-    let mark = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let bom_length = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     if text.len() > limits.bytes {
         let message = format!("the file has {} bytes; at most {} are read", text.len(), limits.bytes);
         return Err(Diagnostic::error("too-large", whole, message).into());
@@ -44,7 +44,7 @@ pub fn parse_part(
     let mut builder = Builder {
         source,
         limits,
-        bytes_before: part.start + mark,
+        bytes_before: part.start + bom_length,
         length: part.start + text.len(),
         open: Vec::new(),
         anchors: HashMap::new(),
@@ -52,13 +52,13 @@ pub fn parse_part(
         documents: 0,
         root: None,
     };
-    for event in Parser::new_from_str(&text[mark..]) {
+    for event in Parser::new_from_str(&text[bom_length..]) {
         match event {
             Ok((event, span)) => {
                 let at = builder.span(&span);
                 builder.event(event, at)?;
             }
-            Err(error) => return Err(builder.syntax(&error, &text[mark..]).into()),
+            Err(error) => return Err(builder.syntax(&error, &text[bom_length..]).into()),
         }
     }
     Ok(builder.root.unwrap_or(Node::new(whole, Value::Null)))
@@ -90,7 +90,8 @@ struct Builder {
 
 type Step = Result<(), Box<Diagnostic>>;
 
-/// The parser reports a tab in the indentation at the end of the token before it, a line too early.
+/// Finds the tab in the indentation that the parser complains about. The parser reports it at the end of the token before, a
+/// line too early.
 fn tab_after(text: &str, byte: Option<usize>, message: &str) -> Option<usize> {
     if !message.contains("tab") {
         return None;
@@ -176,7 +177,8 @@ impl Builder {
         }
     }
 
-    /// Counts values before they are made. What an anchor keeps and what an alias repeats counts in full.
+    /// Counts values before they are made. An anchored value counts twice, for itself and for the copy that is kept; an alias counts
+    /// as everything it repeats.
     fn count(&mut self, more: usize, at: Span) -> Step {
         self.nodes += more;
         if self.nodes > self.limits.nodes {

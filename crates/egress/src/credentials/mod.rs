@@ -14,6 +14,6 @@ mod tests;
 pub use placeholder::PlaceholderScanner;
 pub use placement::CredentialPlacement;
 pub use secret::Secret;
-pub use source::{CredentialSource, FetchError, FetchedSecret};
+pub use source::{CredentialFetchError, CredentialSource, FetchedSecret};
 pub use store::{Credential, CredentialScope, CredentialStore, SubstituteError};
 pub(crate) use substitute::BodyFormat;

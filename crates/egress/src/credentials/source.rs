@@ -38,19 +38,19 @@ enum LastFetch {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FetchError {
+pub struct CredentialFetchError {
     reason: String,
 }
 
-impl fmt::Display for FetchError {
+impl fmt::Display for CredentialFetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the credential could not be fetched: {}", self.reason)
     }
 }
 
-impl std::error::Error for FetchError {}
+impl std::error::Error for CredentialFetchError {}
 
-impl FetchError {
+impl CredentialFetchError {
     pub fn reason(&self) -> &str {
         &self.reason
     }
@@ -85,7 +85,7 @@ impl CredentialSource {
     /// may block, before the value expires.
     pub fn fetched(
         fetch: impl Fn() -> Result<FetchedSecret, String> + Send + Sync + 'static,
-    ) -> Result<Self, FetchError> {
+    ) -> Result<Self, CredentialFetchError> {
         let last = LastFetch::new(fetch());
         last.usable().unwrap_or_else(expired)?;
         Ok(Self { kind: SourceKind::Fetched { fetch: Arc::new(fetch), last: Arc::new(Mutex::new(last)) } })
@@ -102,7 +102,7 @@ impl CredentialSource {
         }
     }
 
-    pub async fn secret(&self) -> Result<Secret, FetchError> {
+    pub async fn secret(&self) -> Result<Secret, CredentialFetchError> {
         match &self.kind {
             SourceKind::Fixed(secret) => Ok(secret.clone()),
             SourceKind::Fetched { fetch, last } => {
@@ -123,9 +123,9 @@ async fn fetch_once(fetch: Fetch) -> LastFetch {
     LastFetch::new(fetched.unwrap_or_else(|_| Err("its function panicked".to_owned())))
 }
 
-fn expired() -> Result<Secret, FetchError> {
+fn expired() -> Result<Secret, CredentialFetchError> {
     let least = REFRESH_BEFORE.as_secs();
-    Err(FetchError { reason: format!("the fetched value expires in less than {least} seconds") })
+    Err(CredentialFetchError { reason: format!("the fetched value expires in less than {least} seconds") })
 }
 
 impl LastFetch {
@@ -140,15 +140,14 @@ impl LastFetch {
         }
     }
 
-    fn usable(&self) -> Option<Result<Secret, FetchError>> {
+    fn usable(&self) -> Option<Result<Secret, CredentialFetchError>> {
         let now = Instant::now();
         match self {
             Self::Good { secret, until } => {
                 until.is_none_or(|until| until > now + REFRESH_BEFORE).then(|| Ok(secret.clone()))
             }
-            Self::Failed { at, reason } => {
-                (now < *at + PAUSE_AFTER_FAILURE).then(|| Err(FetchError { reason: reason.clone() }))
-            }
+            Self::Failed { at, reason } => (now < *at + PAUSE_AFTER_FAILURE)
+                .then(|| Err(CredentialFetchError { reason: reason.clone() })),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::masks::ResponseMasks;
 use super::placeholder::PREFIX;
 use super::placement::{CredentialPlacement, RequestPart};
-use super::{CredentialSource, FetchError, Secret};
+use super::{CredentialFetchError, CredentialSource, Secret};
 use policy::Host;
 use policy::model::Endpoint;
 use redact::Redactor;
@@ -55,7 +55,7 @@ pub enum SubstituteError {
     },
     Source {
         key: String,
-        error: FetchError,
+        error: CredentialFetchError,
     },
     /// The profile does not allow it in this part of the request.
     WrongPart {

@@ -79,7 +79,7 @@ use crate::render::diagnostics::clean_text;
 use crate::render::workflow_commands::neutralise;
 use exit::{Exit, Failure};
 
-/// Run one coding agent, from one YAML file, in one sandbox, and prove what happened.
+/// Run one coding agent, from one YAML file, in one sandbox, and record what happened.
 #[derive(Debug, Parser)]
 #[command(name = "fullsend", disable_version_flag = true, arg_required_else_help = true)]
 struct Arguments {

@@ -19,7 +19,7 @@ pub enum Exit {
     Security = 6,
     Budget = 7,
     SandboxUnavailable = 8,
-    /// The agent produced no output or changes, denied, or asking.
+    /// No output and no changes: the agent stopped, was denied, or asked a question.
     NoOutput = 9,
     /// A session waits for a person.
     Paused = 10,

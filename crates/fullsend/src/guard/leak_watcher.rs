@@ -38,7 +38,7 @@ impl Guard {
         let findings = self.judge.apply_waivers(vec![Canary::sighting()], &place);
         let stops = self.judge.blocking_finding(&findings, Origin::Output).map(describe);
         let action = if stops.is_some() { TextAction::Stopped } else { TextAction::Reported };
-        // Confirmation once of each place: a program that tries again has nothing new to say.
+        // Each destination is reported once: a program that tries again tells nothing new.
         let key = key(&report::event(&place, Origin::Output, &Canary::sighting(), FindingAction::None, None));
         if self.reported.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
             self.report(&place, Origin::Output, &findings, action);

@@ -1,5 +1,5 @@
-//! Where lasting sandboxes are on disk: one directory each, with its manifest, its record, its socket and its state. The
-//! owner holds a lock on the record, so whether a sandbox runs is asked of the kernel and not of a file.
+//! Where lasting sandboxes are on disk: one directory each, with its manifest, its event log, its socket and its state.
+//! The owner holds a lock on the event log, so the kernel knows whether a sandbox runs, whatever the files say.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -15,18 +15,18 @@ use crate::event::lasting::SandboxEnd;
 use crate::event::log::{self, Emitter};
 use crate::event::{LastingEvent, RunEvent};
 
-/// Beside the runs.
+/// The directory next to `runs/` that holds all lasting sandboxes.
 pub const LASTING: &str = "lasting";
 
 pub const MANIFEST: &str = "sandbox.json";
 pub const EVENTS: &str = "events.jsonl";
 pub const SOCKET: &str = "socket";
-/// Where the sandbox's own state is; what is left of a dead one is swept there.
+/// The sandbox's own state. `sweep` removes what a dead owner left here.
 pub const STATES: &str = "state";
 
 /// The version of the manifest.
 pub const MANIFEST_VERSION: u32 = 1;
-/// The record of a sandbox that has ended is kept this long.
+/// The directory of a sandbox that has ended is kept this long.
 const RETENTION_DAYS: u64 = 7;
 const MAX_MANIFEST_BYTES: u64 = 1 << 20;
 
@@ -81,7 +81,7 @@ pub struct LastingDirectory {
     root: PathBuf,
 }
 
-/// Why no sandbox was found.
+/// Why a sandbox was not found or its directory not made.
 #[derive(Debug)]
 pub enum LastingError {
     Read { path: PathBuf, source: io::Error },
@@ -93,11 +93,13 @@ pub enum LastingError {
 impl fmt::Display for LastingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Read { path, source } => write!(f, "cannot read {}: {source}", path.display()),
+            Self::Read { path, source } => write!(f, "cannot use {}: {source}", path.display()),
             Self::None { name } => {
                 write!(f, "there is no sandbox `{name}`; `fullsend sandbox list --all` shows them")
             }
-            Self::Several { name, ids } => write!(f, "`{name}` means several sandboxes: {}", ids.join(", ")),
+            Self::Several { name, ids } => {
+                write!(f, "`{name}` matches several sandboxes: {}", ids.join(", "))
+            }
             Self::NameTaken { name, id } => write!(
                 f,
                 "the sandbox {id} is named `{name}` already; choose another name, or remove it with `fullsend sandbox rm {name}`"
@@ -192,7 +194,7 @@ impl LastingDirectory {
 }
 
 fn sweep_one(path: &Path) -> io::Result<()> {
-    let Some(_lock) = lock_of_dead(path)? else { return Ok(()) };
+    let Some(_lock) = lock_if_owner_is_dead(path)? else { return Ok(()) };
     if let Some((path, error)) = sandbox::sweep(&path.join(STATES))?.failed.into_iter().next() {
         return Err(io::Error::other(format!("{}: {error}", path.display())));
     }
@@ -215,8 +217,8 @@ fn sweep_one(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The record of a sandbox whose owner is gone, locked. `None` while the owner lives, or before there is a record.
-fn lock_of_dead(path: &Path) -> io::Result<Option<File>> {
+/// The event log of a sandbox whose owner is gone, locked. `None` while the owner lives, or before there is a log.
+fn lock_if_owner_is_dead(path: &Path) -> io::Result<Option<File>> {
     let file = match File::open(path.join(EVENTS)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(None),
@@ -230,7 +232,7 @@ fn lock_of_dead(path: &Path) -> io::Result<Option<File>> {
 }
 
 fn state_of(path: &Path) -> LastingState {
-    match lock_of_dead(path) {
+    match lock_if_owner_is_dead(path) {
         Ok(None) => LastingState::Running,
         Ok(Some(_)) | Err(_) => LastingState::Ended,
     }
@@ -290,7 +292,7 @@ mod tests {
             |name: &str| all.find(name).map(|found| found.manifest.id).map_err(|error| error.to_string());
         assert_eq!(id("one").unwrap(), "aa-1");
         assert_eq!(id("bb").unwrap(), "bb-1");
-        assert_eq!(id("aa").unwrap_err(), "`aa` means several sandboxes: aa-1, aa-2");
+        assert_eq!(id("aa").unwrap_err(), "`aa` matches several sandboxes: aa-1, aa-2");
         assert_eq!(
             id("cc").unwrap_err(),
             "there is no sandbox `cc`; `fullsend sandbox list --all` shows them"

@@ -31,7 +31,7 @@ pub use token_cache::LearnSecret;
 use crate::recording::{AnswerRecorder, Recorder, Replay};
 use crate::scripted::{Emission, ScriptedAnswer, ScriptedModel};
 use bytes::Bytes;
-use egress::credentials::FetchError;
+use egress::credentials::CredentialFetchError;
 use egress::dial::DialError;
 use event_stream::EventStreamDecoder;
 use http_body_util::BodyExt;
@@ -79,7 +79,7 @@ enum BodySource {
 pub enum UpstreamError {
     Cut,
     Dial(DialError),
-    Credential(FetchError),
+    Credential(CredentialFetchError),
     /// The service's own token could not be made.
     Token(String),
     /// The body cannot be written in the service's form.

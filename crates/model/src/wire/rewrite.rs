@@ -1,5 +1,5 @@
-//! Changes string values of a JSON document in its bytes, by content, and leaves every other byte as it was: order and
-//! spelling of a request decide whether the vendor finds it in its cache.
+//! Replaces values in the raw bytes of a JSON document and keeps all other bytes, because a vendor's prompt cache matches on
+//! bytes.
 
 use std::collections::HashMap;
 
@@ -25,8 +25,8 @@ pub fn replace_strings<S: std::hash::BuildHasher>(
     out
 }
 
-/// Sets members of the document, wherever one of these names is there; else adds the first. `json` must be a valid object,
-/// the values of these members texts or numbers, and `value` JSON too.
+/// Sets every top-level member with one of these names to `value`, which is JSON. If there is none, adds a member with the first
+/// name. `json` must be a valid object in which these members are strings, numbers or null.
 pub fn set_members(json: &[u8], names: &[&str], value: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len() + 32);
     let mut at = 0;
@@ -75,7 +75,7 @@ fn is_named(literal: &[u8], names: &[&str]) -> bool {
     serde_json::from_slice::<String>(literal).is_ok_and(|name| names.contains(&name.as_str()))
 }
 
-/// The last member of an object.
+/// Appends a member to an object.
 fn with_member(json: &[u8], name: &str, value: &str) -> Vec<u8> {
     let Some(end) = json.iter().rposition(|byte| *byte == b'}') else { return json.to_vec() };
     let is_empty = json[..end].iter().rfind(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
