@@ -4,7 +4,7 @@ use super::IdentityError;
 use std::collections::HashMap;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const MAX_PROCESSES: usize = 65_536;
@@ -45,13 +45,18 @@ impl ProcessTree {
         all.sort_unstable();
         let mut owners = Vec::new();
         for pid in all {
-            match holds(proc, pid, &wanted) {
-                Ok(held) => owners.extend(held.then_some(pid)),
-                Err(error) if self.is_ours(pid) && error.kind() == io::ErrorKind::PermissionDenied => {}
-                Err(source) => {
-                    return Err(IdentityError::Proc { what: "a process's descriptors", source });
+            let held = match has_descriptor(&descriptors_of(proc, pid), &wanted, MAX_DESCRIPTORS) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    if self.is_ours(pid) {
+                        Ok(false)
+                    } else {
+                        held_by_ending(proc, pid, &wanted)
+                    }
                 }
-            }
+                looked => looked,
+            };
+            let unread = |source| IdentityError::Proc { what: "a process's descriptors", source };
+            owners.extend(held.map_err(unread)?.then_some(pid));
         }
         Ok(owners)
     }
@@ -92,18 +97,17 @@ fn children(proc: &Path, pid: u32) -> Result<Vec<u32>, IdentityError> {
     Ok(found)
 }
 
-/// Whether the process holds the descriptor. The kernel shows the descriptors of a process that is ending, or whose first thread
-/// has ended, to root alone; its other threads are looked at instead.
-fn holds(proc: &Path, pid: u32, wanted: &str) -> io::Result<bool> {
-    let process = proc.join(pid.to_string());
+fn descriptors_of(proc: &Path, pid: u32) -> PathBuf {
+    proc.join(pid.to_string()).join("fd")
+}
+
+/// Whether a process holds the descriptor that hides its descriptors from an ordinary user. One that is ending does so, and one
+/// whose first thread has ended: its other threads are looked at instead.
+fn held_by_ending(proc: &Path, pid: u32, wanted: &str) -> io::Result<bool> {
     let deadline = Instant::now() + ENDING;
     loop {
-        let looked = match has_descriptor(&process.join("fd"), wanted, MAX_DESCRIPTORS) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => a_thread_holds(&process, wanted),
-            looked => return looked,
-        };
-        match looked {
-            // It may be ending at this moment: it has no memory any more, and still its descriptors.
+        match a_thread_holds(&proc.join(pid.to_string()), wanted) {
+            // It has no memory any more, and still its descriptors. That lasts a moment.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -112,7 +116,7 @@ fn holds(proc: &Path, pid: u32, wanted: &str) -> io::Result<bool> {
     }
 }
 
-/// The same, asked of every thread that has not ended.
+/// Whether a thread of the process that has not ended holds the descriptor.
 fn a_thread_holds(process: &Path, wanted: &str) -> io::Result<bool> {
     for thread in entries(&process.join("task"))? {
         let thread = thread?.path();
@@ -174,7 +178,7 @@ mod tests {
     use super::*;
 
     /// A directory like /proc, with one process that holds these descriptors.
-    fn proc(pid: u32, descriptors: &[&str]) -> std::path::PathBuf {
+    fn proc(pid: u32, descriptors: &[&str]) -> PathBuf {
         let place = std::env::temp_dir().join(format!("egress-proc-{pid}-{}", std::process::id()));
         drop(fs::remove_dir_all(&place));
         let fd = place.join(pid.to_string()).join("fd");
@@ -203,6 +207,7 @@ mod tests {
         assert!(ProcessTree::load(&place, 7).is_err());
         fs::remove_dir_all(place).unwrap();
     }
+
     #[test]
     fn threads_are_asked_where_the_first_has_ended() {
         let place = proc(9, &["socket:[2]"]);
