@@ -58,6 +58,7 @@ mod messages;
 mod mistakes_met;
 mod networks;
 mod openshell;
+mod openshell_runs;
 mod option_cases;
 mod outcomes;
 mod overrides;

@@ -11,8 +11,8 @@ use serde_json::{Value as Json, json};
 
 use crate::support::{Ran, World, has_programs, program, root, skip, wait_for};
 
-const OLD: &str = "0.0.116";
-const NEW: &str = "0.1.5";
+pub(crate) const OLD: &str = "0.0.116";
+pub(crate) const NEW: &str = "0.1.5";
 /// No word of it is one of ours: parts of a known value are masked too.
 const TOKEN: &str = "6fd1c07ab94e4d0f83b25a7719e6c4d2";
 
@@ -75,15 +75,15 @@ fn run(command: &mut Command) -> Result<(), String> {
 }
 
 /// A gateway, until it is dropped.
-struct Gateway {
+pub(crate) struct Gateway {
     process: Child,
-    port: u16,
+    pub(crate) port: u16,
     seen: Arc<Mutex<Vec<Json>>>,
 }
 
 impl Gateway {
     /// `options` are its faults.
-    fn start(version: &str, options: &Json) -> Option<Self> {
+    pub(crate) fn start(version: &str, options: &Json) -> Option<Self> {
         let place = definitions()?;
         let mut all = json!({ "program": program(), "token": TOKEN });
         let given = options.as_object().cloned().unwrap_or_default();
@@ -110,18 +110,22 @@ impl Gateway {
         Some(Self { process, port, seen })
     }
 
-    fn calls(&self, path: &str) -> Vec<Json> {
+    pub(crate) fn calls(&self, path: &str) -> Vec<Json> {
         self.seen.lock().unwrap().iter().filter(|call| call["path"] == path).cloned().collect()
     }
 
     /// The gateway says what it did after it did it.
-    fn wait_for(&self, path: &str) -> Json {
+    pub(crate) fn wait_for(&self, path: &str) -> Json {
         wait_for(|| self.calls(path).pop())
     }
 
-    fn world(&self, more: &str, scenario: &Json) -> World {
+    pub(crate) fn world(&self, more: &str, scenario: &Json) -> World {
         let harness = format!("image: registry.example/team/agent:1\nsandbox:\n  backend: openshell\n{more}");
-        World::scripted(&harness, scenario)
+        self.reached_by(World::scripted(&harness, scenario))
+    }
+
+    pub(crate) fn reached_by(&self, world: World) -> World {
+        world
             .env("OPENSHELL_GATEWAY_ENDPOINT", &format!("http://127.0.0.1:{}", self.port))
             .env("OPENSHELL_TOKEN", TOKEN)
     }
@@ -134,14 +138,14 @@ impl Drop for Gateway {
     }
 }
 
-fn record(world: &World) -> Json {
+pub(crate) fn record(world: &World) -> Json {
     let runs = fs::read_dir(world.path("state/fullsend/runs/local")).unwrap().flatten();
     // Names of runs sort by time.
     let latest = runs.map(|run| run.path()).max().unwrap();
     serde_json::from_slice(&fs::read(latest.join("run.json")).unwrap()).unwrap()
 }
 
-fn run_triage(world: &World) -> Ran {
+pub(crate) fn run_triage(world: &World) -> Ran {
     world.run(&["run", "triage", "--quiet"])
 }
 

@@ -2,6 +2,8 @@
 the host's programs in namespaces of its own. Arguments: the directory of the packages, the unpacked wheel, its version, and
 a JSON object with `program`, `token` and the faults. Prints its port, then one JSON object for each call.
 
+`tls` is a directory with certificates: the gateway asks its clients for one.
+
 Faults: `create_times_out`, `never_ready`, `phase_error`, `cut` (a word of the command whose stream is cut), `cut_after` (bytes),
 `delete_fails` (how often), `slow` (seconds before every answer).
 """
@@ -262,7 +264,12 @@ def read(name, stream, events):
 gateway = Gateway()
 server = grpc.server(futures.ThreadPoolExecutor(max_workers=64))
 pb_grpc.add_OpenShellServicer_to_server(gateway, server)
-port = server.add_insecure_port("127.0.0.1:0")
+if place := options.get("tls"):
+    key, certificate, authority = (pathlib.Path(place, name).read_bytes() for name in ("server.key", "server.crt", "ca.crt"))
+    known = grpc.ssl_server_credentials([(key, certificate)], authority, require_client_auth=True)
+    port = server.add_secure_port("127.0.0.1:0", known)
+else:
+    port = server.add_insecure_port("127.0.0.1:0")
 server.start()
 print(port, flush=True)
 # It ends with the test that started it.

@@ -1,12 +1,14 @@
 //! Connections from the host to servers: resolve, connect to a checked address, and TLS verified against the roots that
 //! this machine trusts. What may be dialled is decided by the caller.
 
+mod certificates;
 mod host_proxy;
 mod host_service;
 mod roots;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+pub use certificates::{CertificateError, ClientCertificate};
 pub use host_proxy::{HostProxy, ProxyUrlError};
 pub use host_service::HostService;
 pub use roots::{Roots, RootsError};
@@ -110,6 +112,14 @@ impl Dialer {
     #[must_use]
     pub fn with_proxy(self, proxy: Option<HostProxy>) -> Self {
         Self { proxy, ..self }
+    }
+
+    /// Shows this certificate to servers that ask for one.
+    #[must_use]
+    pub fn with_certificate(self, ClientCertificate(certificate): ClientCertificate) -> Self {
+        let mut tls = ClientConfig::clone(&self.tls);
+        tls.client_auth_cert_resolver = certificate;
+        Self { tls: Arc::new(tls), ..self }
     }
 
     /// Whether the host's own proxy resolves the name and connects to it. Proxies refuse tunnels to plain HTTP.

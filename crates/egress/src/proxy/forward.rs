@@ -10,7 +10,7 @@ use super::record::ConnectionRecord;
 use super::refusal::Refusal;
 use super::requests;
 use super::route::{ForwardConnection, Routing, admit_forward, gateway_at};
-use super::stream::GatewayConnection;
+use super::stream::{GatewayConnection, GatewayService};
 use super::upstream::UpstreamPool;
 use crate::event::Via;
 use crate::http1::{HeadReader, RequestHead, RequestTarget};
@@ -54,6 +54,17 @@ pub(super) async fn serve(proxy: Arc<Proxy>, mut stream: TcpStream, peer: Socket
             Box::pin(requests::serve(&routing, client, UpstreamPool::default())).await;
         }
     }
+}
+
+/// The proxy for connections that do not come through a socket of the sandbox. It takes plain requests in absolute form.
+pub fn service(proxy: Arc<Proxy>) -> GatewayService {
+    Arc::new(move |GatewayConnection { stream, peer, local }| {
+        let forward = ForwardConnection { proxy: Arc::clone(&proxy), ends: ClientSocket { peer, local } };
+        Box::pin(async move {
+            let client = ClientConnection::new(stream);
+            requests::serve(&Routing::ByTarget(forward), client, UpstreamPool::default()).await;
+        })
+    })
 }
 
 async fn refuse(forward: &ForwardConnection, stream: TcpStream, refusal: &Refusal) {

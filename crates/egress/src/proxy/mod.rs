@@ -38,6 +38,7 @@ mod websocket;
 
 pub use accept::{RunningProxy, ServedSocket, start};
 pub use config::{Proxy, ProxyConfig, ProxyLimits};
+pub use forward::service;
 pub use leak_watcher::{LeakWatcher, MessageWatcher};
 pub use refusal::LocateRule;
 pub use stream::{BoxStream, ByteStream, GatewayConnection, GatewayService};

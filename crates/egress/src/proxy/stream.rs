@@ -11,13 +11,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for T {}
 
 pub type BoxStream = Box<dyn ByteStream>;
 
-/// A connection to the model gateway, with the addresses of the client's connection to the proxy.
+/// A connection to a service of this process, such as the model gateway, with the addresses of the client's connection.
 pub struct GatewayConnection {
     pub stream: BoxStream,
     pub peer: SocketAddr,
     pub local: SocketAddr,
 }
 
-/// Serves one connection to the model gateway until it ends. The gateway runs in this process but in another crate.
+/// Serves one connection to a service of this process until it ends. The model gateway is in another crate.
 pub type GatewayService =
     Arc<dyn Fn(GatewayConnection) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;

@@ -6,6 +6,7 @@ use yaml::{Diagnostic, Span};
 use crate::check::Checked;
 use crate::harness::image::ImageRef;
 use crate::harness::names::Backend;
+use crate::provision::tunnel_servers;
 use crate::runtime;
 
 pub fn refused(checked: &Checked) -> Vec<Diagnostic> {
@@ -42,9 +43,12 @@ pub fn refused(checked: &Checked) -> Vec<Diagnostic> {
         let message = "`allow_runtime_fetch` is not supported with `sandbox.backend: openshell`".to_owned();
         refuse(harness.allow_runtime_fetch.at, message, "name the skills in `skills`");
     }
-    for server in &harness.api_servers {
-        let message = "`api_servers` are not supported with `sandbox.backend: openshell`".to_owned();
-        refuse(server.name.at, message, "use `sandbox.backend: local`");
+    for (name, server) in harness.mcp_servers.iter().filter(|(_, server)| server.url.is_some()) {
+        let message = format!(
+            "the MCP server `{}` has a `url`, which is not supported with `sandbox.backend: openshell`",
+            name.value
+        );
+        refuse(server.url.as_ref().map_or(name.at, |url| url.at), message, "start it with `command`");
     }
     let policy = &checked.policy.policy;
     for middleware in &policy.middlewares {
@@ -62,5 +66,6 @@ pub fn refused(checked: &Checked) -> Vec<Diagnostic> {
             refuse(endpoint.at, message, "OpenShell matches methods and tools: use `tool`");
         }
     }
+    found.extend(tunnel_servers::refused(checked));
     found
 }

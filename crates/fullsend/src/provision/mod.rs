@@ -23,6 +23,8 @@ mod shell_variables;
 mod skill_server;
 mod sockets;
 pub(crate) mod spending;
+pub(crate) mod tunnel_servers;
+mod unknown_programs;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

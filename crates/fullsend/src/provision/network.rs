@@ -9,7 +9,7 @@ use std::time::Duration;
 use egress::credentials::{Credential, CredentialPlacement, CredentialStore};
 use egress::dial::{self, Dialer, Roots, RootsError};
 use egress::event::{EgressEvent, OnEvent, RefusalCode};
-use egress::identity::ProcIdentifier;
+use egress::identity::{Identify, ProcIdentifier};
 use egress::names::{NameDirectory, NamePlan, NamedService, PlannedSocket, SocketPurpose};
 use egress::proxy::{self, GatewayService, LeakWatcher, Proxy, ProxyConfig, ProxyLimits, ServedSocket};
 use egress::resolver::SystemResolver;
@@ -22,6 +22,7 @@ use policy::model::NetworkRule;
 use yaml::{Diagnostic, MapEntry, Node, Sources, Value};
 
 use super::servers::{self, ApiServers};
+use super::unknown_programs::UnknownPrograms;
 use super::{RunContext, client, java};
 use crate::check::Checked;
 use crate::check::policies::CheckedPolicy;
@@ -88,6 +89,26 @@ pub fn plan(
         credentials.authorize(&service.host, service.port, token.clone());
     }
     Ok(Planned { proxy, ..plan_with(&with_servers(checked)?, credentials, servers.services())? })
+}
+
+/// The API servers alone, for a sandbox that has a proxy of its own.
+pub fn plan_servers(checked: &Checked, servers: &ApiServers) -> Result<Planned, String> {
+    let mut credentials = CredentialStore::new(Vec::new()).map_err(|error| error.to_string())?;
+    for (service, token) in servers.tokens() {
+        credentials.authorize(&service.host, service.port, token.clone());
+    }
+    plan_with(&only_servers(checked)?, credentials, servers.services())
+}
+
+/// The rules for the API servers. A rule for many hosts is not one of them: through it, a program inside would reach others.
+pub fn only_servers(checked: &Checked) -> Result<Policy, String> {
+    let mut policy = with_servers(checked)?;
+    let hosts: Vec<String> = checked.resolved.harness.api_servers.iter().map(servers::host).collect();
+    for network in &mut policy.networks {
+        network.endpoints.retain(|endpoint| hosts.contains(&endpoint.host.to_string()));
+    }
+    policy.networks.retain(|network| !network.endpoints.is_empty());
+    Ok(policy)
 }
 
 /// Whether the network of a run can be planned.
@@ -304,20 +325,11 @@ impl Planned {
         gateway: &Arc<Gateway>,
         around: &RunContext<'_>,
     ) -> std::io::Result<Served> {
-        let emit = around.emit.clone();
-        let guard = around.guard.clone();
-        let leak_watcher = guard.leak_watcher();
-        let on_event: OnEvent = Arc::new(move |event| {
-            misplaced(&event, &emit);
-            if let EgressEvent::NameRefused { name, .. } = &event {
-                guard.watch_name(name);
-            }
-            emit.emit(RunEvent::Egress { event });
-        });
         let check = client::check_client(sandbox.host_pid(), around.guard.runtime_process());
         let service = gateway::service(Arc::clone(gateway), Some(Arc::clone(&check)));
-        let lanes = Lanes { gateway: Some(service), leak_watcher };
-        let proxy = self.proxy(sandbox, lanes, &around.library.sources, on_event)?;
+        let lanes = Lanes { gateway: Some(service), leak_watcher: around.guard.leak_watcher() };
+        let identifier = Arc::new(ProcIdentifier::new(sandbox.host_pid()));
+        let proxy = self.proxy(identifier, lanes, &around.library.sources, reported(around))?;
         let (gateway_listener, others) = self.sockets(sandbox);
         let listener = gateway_listener
             .ok_or_else(|| std::io::Error::other("the sandbox gave no listener for the gateway"))?;
@@ -332,9 +344,18 @@ impl Planned {
         sources: &Sources,
         on_event: OnEvent,
     ) -> std::io::Result<Served> {
-        let proxy = self.proxy(sandbox, Lanes::default(), sources, on_event)?;
+        let identifier = Arc::new(ProcIdentifier::new(sandbox.host_pid()));
+        let proxy = self.proxy(identifier, Lanes::default(), sources, on_event)?;
         let (_, others) = self.sockets(sandbox);
         Ok(Served { gateway: None, proxy: proxy::start(&Arc::new(proxy), others)? })
+    }
+
+    /// The proxy for connections that a tunnel brings. Which program asks is not known there.
+    pub fn tunnelled(&self, around: &RunContext<'_>) -> std::io::Result<GatewayService> {
+        let lanes = Lanes { gateway: None, leak_watcher: around.guard.leak_watcher() };
+        let identifier = Arc::new(UnknownPrograms);
+        let proxy = self.proxy(identifier, lanes, &around.library.sources, reported(around))?;
+        Ok(proxy::service(Arc::new(proxy)))
     }
 
     /// The gateway's listener, and everything that the proxy serves.
@@ -353,7 +374,7 @@ impl Planned {
 
     fn proxy(
         &self,
-        sandbox: &Sandbox,
+        identifier: Arc<dyn Identify>,
         Lanes { gateway, leak_watcher }: Lanes,
         sources: &Sources,
         on_event: OnEvent,
@@ -368,7 +389,7 @@ impl Planned {
                     .with_services(self.services.clone())
                     .with_proxy(self.proxy.clone()),
             ),
-            identifier: Arc::new(ProcIdentifier::new(sandbox.host_pid())),
+            identifier,
             authority: Arc::clone(&self.authority),
             credentials: Arc::clone(&self.credentials),
             gateway,
@@ -378,6 +399,19 @@ impl Planned {
             limits: ProxyLimits::default(),
         }))
     }
+}
+
+/// Each event of the proxy is one of the run.
+fn reported(around: &RunContext<'_>) -> OnEvent {
+    let emit = around.emit.clone();
+    let guard = around.guard.clone();
+    Arc::new(move |event| {
+        misplaced(&event, &emit);
+        if let EgressEvent::NameRefused { name, .. } = &event {
+            guard.watch_name(name);
+        }
+        emit.emit(RunEvent::Egress { event });
+    })
 }
 
 /// What a sandbox with an agent has beside its policy.

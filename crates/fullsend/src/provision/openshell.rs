@@ -3,16 +3,19 @@
 //! this machine is in the record.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use egress::proxy::GatewayService;
 use sandbox::{Mount, MountKind};
 
-use super::host_files::HostFileError;
+use super::host_files::{Delivered, HostFileError};
 use super::placeholders::Placeholders;
-use super::servers::ApiServers;
 use super::sockets::RunSockets;
-use super::{ProvisionError, Provisioned, RunContext, environment, files, host_files, repository};
+use super::{
+    ProvisionError, Provisioned, RunContext, environment, files, host_files, repository, servers,
+    tunnel_servers,
+};
 use crate::backend::AgentSandbox;
 use crate::backend::openshell::endpoint::GatewayEndpoint;
 use crate::backend::openshell::files::lost_links;
@@ -44,6 +47,7 @@ const WEAKER: &[(&str, EnforcementStatus, &str)] = &[
     ),
     ("read-only files", EnforcementStatus::Absent, "what is uploaded can be changed by the agent"),
     ("gateway client", EnforcementStatus::Absent, "every program inside can ask the model gateway"),
+    ("api server client", EnforcementStatus::Absent, "every program inside can use the API servers"),
     ("egress record", EnforcementStatus::Absent, "connections are in the log of the OpenShell gateway"),
     ("memory limit", EnforcementStatus::Absent, "the limits are those of the OpenShell gateway"),
     ("process limit", EnforcementStatus::Absent, "the limits are those of the OpenShell gateway"),
@@ -60,6 +64,7 @@ pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Prov
     }
     let image =
         harness.image.as_ref().and_then(|image| image.expand(context.variables).ok()).unwrap_or_default();
+    let start_time = Duration::from_secs(harness.sandbox_timeout_seconds.get());
     let gateway = super::open_gateway(&inputs, context).map_err(ProvisionError::Model)?;
     let staging = super::make_staging(context.directory)?;
     let listening = RunSockets::start(&inputs, &staging, context).map_err(ProvisionError::Guard)?;
@@ -69,19 +74,20 @@ pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Prov
     mounts.push(git_config());
     mounts.extend(view.map_err(ProvisionError::Repository)?);
     let mut not_agents = repository::not_agents(&mounts, &repository_name);
-    let lost = lost_links(context.repository, &repository_name);
-    let unreadable = |source| RepositoryError { path: context.repository.to_owned(), source };
-    not_agents.extend(lost.map_err(|error| ProvisionError::Repository(unreadable(error)))?);
+    not_agents.extend(links_that_stay(context, &repository_name)?);
+    let servers =
+        servers::start(harness, Instant::now() + start_time, context).map_err(ProvisionError::Server)?;
+    let server_proxy = tunnel_servers::service(checked, &servers, context)?;
     let placeholders = Placeholders::new(Vec::new(), checked, context)
         .map_err(|error| ProvisionError::Network(error.to_string()))?;
     let value = |name: &str| placeholders.expand(name);
     let delivered = host_files::deliver(harness, &placeholders, context)?;
-    if let Some(file) = delivered.shell_files.first() {
-        let why = "has the logic of a shell, which is not evaluated for an OpenShell sandbox".to_owned();
-        return Err(ProvisionError::HostFile(HostFileError { source: file.source.clone(), why }));
-    }
+    refuse_shell_files(&delivered)?;
     let mut variables = environment::variables(checked, &repository_name, &delivered, context, &value);
     variables.push(("GIT_CONFIG_SYSTEM".into(), GIT_CONFIG.into()));
+    if server_proxy.is_some() {
+        variables.extend(tunnel_servers::variables().map(|(name, value)| (name.into(), value.into())));
+    }
     placeholders.filter_all("env.sandbox", &mut variables);
     mounts.extend(environment::mounts(checked, &variables));
     mounts.extend(delivered.mounts);
@@ -106,12 +112,12 @@ pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Prov
         mounts,
         staging: &staging,
         environment: variables,
-        services: services(service, &listening),
+        services: services(service, server_proxy, &listening),
         gateway_address: GATEWAY,
         program: PROGRAM,
         collected: vec![paths::WORKSPACE.to_owned()],
         copy: context.directory.join(super::SANDBOXES).join("copy"),
-        time: Duration::from_secs(harness.sandbox_timeout_seconds.get()),
+        time: start_time,
         cancel: context.cancel,
         executor: context.executor.clone(),
     };
@@ -122,7 +128,7 @@ pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Prov
         sandbox: AgentSandbox::Openshell(Box::new(sandbox)),
         gateway,
         served: None,
-        servers: ApiServers::default(),
+        servers,
         listening,
         program: None,
         staging,
@@ -135,13 +141,32 @@ pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Prov
     })
 }
 
-/// What the tunnel carries: the model gateway, and the sockets that a sandbox of this machine would see.
-fn services(gateway: GatewayService, listening: &RunSockets) -> Vec<TunnelService> {
+/// The links of the repository that a download does not bring back. They are not the agent's deletions.
+fn links_that_stay(context: &RunContext<'_>, repository_name: &str) -> Result<Vec<PathBuf>, ProvisionError> {
+    let unreadable = |source| RepositoryError { path: context.repository.to_owned(), source };
+    let lost = lost_links(context.repository, repository_name);
+    lost.map_err(|error| ProvisionError::Repository(unreadable(error)))
+}
+
+fn refuse_shell_files(delivered: &Delivered) -> Result<(), ProvisionError> {
+    let Some(file) = delivered.shell_files.first() else { return Ok(()) };
+    let why = "has the logic of a shell, which is not evaluated for an OpenShell sandbox".to_owned();
+    Err(ProvisionError::HostFile(HostFileError { source: file.source.clone(), why }))
+}
+
+/// What the tunnel carries: the model gateway, the proxy of the API servers, and the sockets that a sandbox of this machine
+/// would see.
+fn services(
+    gateway: GatewayService,
+    servers: Option<GatewayService>,
+    listening: &RunSockets,
+) -> Vec<TunnelService> {
     let sockets = listening.mounts().into_iter().filter_map(|Mount { target, kind }| match kind {
         MountKind::Socket { source } => Some(TunnelService::socket(source, &target.to_string_lossy())),
         _ => None,
     });
-    std::iter::once(TunnelService::gateway(gateway, GATEWAY)).chain(sockets).collect()
+    let servers = servers.map(|servers| TunnelService::process(servers, tunnel_servers::PROXY));
+    std::iter::once(TunnelService::process(gateway, GATEWAY)).chain(servers).chain(sockets).collect()
 }
 
 fn git_config() -> Mount {

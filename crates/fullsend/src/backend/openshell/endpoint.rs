@@ -1,8 +1,11 @@
 //! Where the gateway is and who we are there: variables of the host, or the gateway that `openshell gateway select` chose.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use egress::credentials::Secret;
+use egress::dial::{ClientCertificate, Dialer, Roots};
+use egress::resolver::SystemResolver;
 use serde_json::Value as Json;
 
 use crate::fetch::WebAddress;
@@ -19,6 +22,9 @@ pub struct GatewayEndpoint {
     pub(super) address: WebAddress,
     pub(super) token: Option<Secret>,
     pub(super) workspace: String,
+    /// What `openshell gateway add` keeps for a gateway with TLS: `ca.crt`, and `tls.crt` with `tls.key` if the gateway asks
+    /// who we are.
+    certificates: Option<PathBuf>,
 }
 
 impl std::fmt::Display for GatewayEndpoint {
@@ -30,9 +36,10 @@ impl std::fmt::Display for GatewayEndpoint {
 impl GatewayEndpoint {
     /// The endpoint that the variables name, else the registered gateway.
     pub fn of_host(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let place = registered_place(variable);
         let text = match variable(ENDPOINT).filter(|text| !text.is_empty()) {
             Some(text) => text,
-            None => registered(variable)?,
+            None => registered(place.as_deref().ok_or_else(none)?)?,
         };
         let address = WebAddress::parse(&text)?;
         if !address.is_tls && !address.is_this_machine() {
@@ -43,7 +50,31 @@ impl GatewayEndpoint {
         }
         let token = variable(TOKEN).filter(|token| !token.is_empty()).map(Secret::new);
         let workspace = variable(WORKSPACE).filter(|name| !name.is_empty());
-        Ok(Self { address, token, workspace: workspace.unwrap_or_else(|| "default".to_owned()) })
+        let workspace = workspace.unwrap_or_else(|| "default".to_owned());
+        let certificates = place.map(|place| place.join("mtls"));
+        Ok(Self { address, token, workspace, certificates })
+    }
+
+    /// A file of the gateway's certificates, if it is there.
+    fn certificate(&self, name: &str) -> Option<PathBuf> {
+        self.certificates.as_ref().map(|place| place.join(name)).filter(|path| path.exists())
+    }
+
+    /// How connections to it are made: with its own authority and our certificate where `openshell gateway add` keeps them.
+    pub(super) fn dialer(&self) -> Result<Dialer, String> {
+        let resolver = Arc::new(SystemResolver::load());
+        if !self.address.is_tls {
+            return Ok(Dialer::new(resolver, Roots::only([])));
+        }
+        let roots = match self.certificate("ca.crt") {
+            Some(path) => Roots::from_file(&path).map_err(|error| error.to_string())?,
+            None => Roots::load().map_err(|error| error.to_string())?,
+        };
+        let dialer = Dialer::new(resolver, roots);
+        let Some(certificate) = self.certificate("tls.crt") else { return Ok(dialer) };
+        let Some(key) = self.certificate("tls.key") else { return Ok(dialer) };
+        let certificate = ClientCertificate::load(&certificate, &key).map_err(|error| error.to_string())?;
+        Ok(dialer.with_certificate(certificate))
     }
 
     /// The token, for the values that are masked.
@@ -52,23 +83,28 @@ impl GatewayEndpoint {
     }
 }
 
-fn registered(variable: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
-    let none = || {
-        format!(
-            "no OpenShell gateway is known: set {ENDPOINT} to its address, such as http://127.0.0.1:17670, or register \
-             one with `openshell gateway add`"
-        )
-    };
+fn none() -> String {
+    format!(
+        "no OpenShell gateway is known: set {ENDPOINT} to its address, such as http://127.0.0.1:17670, or register \
+         one with `openshell gateway add`"
+    )
+}
+
+/// Where the chosen gateway is registered. An endpoint in the variables uses the certificates of a gateway only if that
+/// is named too.
+fn registered_place(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let home = || variable("HOME").map(|home| Path::new(&home).join(".config"));
-    let configuration = variable("XDG_CONFIG_HOME").map(PathBuf::from).or_else(home).ok_or_else(none)?;
-    let place = configuration.join("openshell");
-    let active = || std::fs::read_to_string(place.join("active_gateway")).ok();
-    let name = variable(GATEWAY).or_else(active).ok_or_else(none)?;
+    let place = variable("XDG_CONFIG_HOME").map(PathBuf::from).or_else(home)?.join("openshell");
+    let is_named = variable(ENDPOINT).is_some_and(|text| !text.is_empty());
+    let active = || std::fs::read_to_string(place.join("active_gateway")).ok().filter(|_| !is_named);
+    let name = variable(GATEWAY).filter(|name| !name.is_empty()).or_else(active)?;
     let name = name.trim();
-    if name.is_empty() || name.contains('/') || name.starts_with('.') {
-        return Err(none());
-    }
-    let file = place.join("gateways").join(name).join("metadata.json");
+    let is_name = !name.is_empty() && !name.contains('/') && !name.starts_with('.');
+    is_name.then(|| place.join("gateways").join(name))
+}
+
+fn registered(place: &Path) -> Result<String, String> {
+    let file = place.join("metadata.json");
     let wrong = |why: String| format!("{}: {why}", file.display());
     let text = std::fs::read_to_string(&file).map_err(|error| wrong(error.to_string()))?;
     let about: Json = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;

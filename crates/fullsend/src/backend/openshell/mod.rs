@@ -12,11 +12,6 @@ pub(crate) mod providers;
 pub(crate) mod sandbox;
 pub(crate) mod tunnel;
 
-use std::sync::Arc;
-
-use egress::dial::{Dialer, Roots};
-use egress::resolver::SystemResolver;
-
 use client::Gateway;
 pub use client::GatewayError;
 use endpoint::GatewayEndpoint;
@@ -24,11 +19,7 @@ use grpc::{CallError, Channel};
 
 async fn connect(endpoint: GatewayEndpoint) -> Result<Gateway, GatewayError> {
     let unreachable = |why: String| CallError::Unreachable { endpoint: endpoint.to_string(), why };
-    let roots = match endpoint.address.is_tls {
-        true => Roots::load().map_err(|error| unreachable(error.to_string()))?,
-        false => Roots::only([]),
-    };
-    let dialer = Dialer::new(Arc::new(SystemResolver::load()), roots);
+    let dialer = endpoint.dialer().map_err(unreachable)?;
     Gateway::connect(Channel::new(endpoint, dialer)).await
 }
 

@@ -30,15 +30,15 @@ pub struct TunnelService {
 
 #[derive(Clone)]
 enum Target {
-    /// The model gateway, which runs in this process.
-    Gateway { service: GatewayService, address: SocketAddr },
+    /// A service of this process.
+    Process { service: GatewayService, address: SocketAddr },
     /// A Unix socket of this machine.
     Socket(PathBuf),
 }
 
 impl TunnelService {
-    pub fn gateway(service: GatewayService, inside: SocketAddr) -> Self {
-        Self { place: Place::Tcp(inside), target: Target::Gateway { service, address: inside } }
+    pub fn process(service: GatewayService, inside: SocketAddr) -> Self {
+        Self { place: Place::Tcp(inside), target: Target::Process { service, address: inside } }
     }
 
     pub fn socket(host: PathBuf, inside: &str) -> Self {
@@ -170,7 +170,7 @@ impl Target {
     async fn connect(self) -> std::io::Result<BoxStream> {
         match self {
             Self::Socket(path) => Ok(Box::new(UnixStream::connect(path).await?)),
-            Self::Gateway { service, address } => {
+            Self::Process { service, address } => {
                 let (ours, theirs) = tokio::io::duplex(PIECE * 2);
                 let connection =
                     GatewayConnection { stream: Box::new(theirs), peer: address, local: address };
