@@ -4,11 +4,14 @@
 use std::fs;
 use std::path::Path;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use serde_json::{Value as Json, json};
 
 use crate::openshell::{Gateway, NEW, OLD, record, run_triage};
 use crate::readable::repository;
+use crate::runtimes::in_image::installed;
+use crate::runtimes::programs::is_available;
+use crate::runtimes::stage::{Stage, good};
 use crate::support::{World, copy, has_programs, root};
 use crate::vendor::{KEY, scripted};
 
@@ -172,7 +175,9 @@ fn certificates(place: &Path) {
     let issuer = Issuer::new(authority, key);
     for (file, names) in [("server", vec!["localhost".to_owned()]), ("tls", Vec::new())] {
         let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.distinguished_name.push(DnType::CommonName, file);
+        let certificate = params.signed_by(&key, &issuer).unwrap();
         fs::write(place.join(format!("{file}.crt")), certificate.pem()).unwrap();
         fs::write(place.join(format!("{file}.key")), key.serialize_pem()).unwrap();
     }
@@ -200,4 +205,55 @@ fn a_gateway_that_asks_for_a_certificate_gets_the_registered_one() {
     let ran = run_triage(&world);
     assert!(ran.all().contains("ca.crt: it has no certificate of an authority"), "{}", ran.all());
     assert_eq!(gateway.calls("CreateSandbox").len(), 1);
+}
+
+/// A stage for the real program, which the image of the gateway has.
+fn stage(gateway: &Gateway, scenario: &Json) -> Option<Stage> {
+    // The gateway's sandbox runs as root in a namespace of its own, which Claude Code only accepts where it is told so.
+    let more =
+        format!("image: registry.example/team/agent:1\n{BACKEND}env:\n  sandbox: {{IS_SANDBOX: '1'}}\n");
+    let mut stage = Stage::with("claude", "openshell", scenario, &more)?;
+    stage.world = gateway.reached_by(stage.world);
+    Some(stage)
+}
+
+fn gateway_with_claude() -> Option<Gateway> {
+    if !is_available("claude", "openshell") {
+        return None;
+    }
+    Gateway::start(NEW, &json!({ "agent": installed("claude") }))
+}
+
+#[test]
+fn the_real_claude_runs_on_a_gateway() {
+    let Some(gateway) = gateway_with_claude() else { return };
+    let mend = "sed -i s/wrold/world/ greet.sh; cat greet.sh";
+    let scenario = json!({
+        "turns": [[{ "shell": mend }], [{ "finish": { "fixed": "yes" } }]],
+        "branches": [{
+            "when": { "user_contains": "was rejected by its schema" },
+            "turns": [[{ "finish": good() }]],
+        }],
+    });
+    let Some(stage) = stage(&gateway, &scenario) else { return };
+    let record = stage.ends(0);
+    assert_eq!(record["program"]["place"], "/usr/local/bin/claude in the image", "{record:#}");
+    assert_eq!(stage.accepted(2), good(), "the second attempt continues the conversation");
+    assert!(stage.words().join("\n").contains("Hello, world!"), "the program ran its tool there");
+    assert_eq!(gateway.wait_for("deleted")["left"], 0);
+}
+
+#[test]
+fn a_claude_that_cuts_its_hooks_off_is_stopped() {
+    let Some(gateway) = gateway_with_claude() else { return };
+    let scenario = json!({ "turns": [
+        [{ "shell": "rm /opt/fullsend/guard.sock" }],
+        [{ "shell": "echo unwatched" }],
+        [{ "finish": good() }],
+    ] });
+    let Some(stage) = stage(&gateway, &scenario) else { return };
+    let ran = stage.run();
+    assert_eq!(ran.code, 6, "{}", ran.all());
+    assert!(ran.err.contains("guard"), "{}", ran.err);
+    assert_eq!(gateway.wait_for("deleted")["left"], 0);
 }

@@ -1,6 +1,6 @@
 """An OpenShell gateway with state, from the definitions in an `openshell` wheel of PyPI. A sandbox is a root directory with
 the host's programs in namespaces of its own. Arguments: the directory of the packages, the unpacked wheel, its version, and
-a JSON object with `program`, `token` and the faults. Prints its port, then one JSON object for each call.
+a JSON object with `program`, `token`, `agent` (a program of the image) and the faults. Prints its port, then one JSON object for each call.
 
 `tls` is a directory with certificates: the gateway asks its clients for one.
 
@@ -42,7 +42,7 @@ PROVISIONING, READY, ERROR = 1, 2, 3
 # Makes a root of the host's programs and a writable rest, and waits there.
 SETUP = r"""
 set -e
-root=$1; program=$2
+root=$1; program=$2; agent=$3
 for directory in usr bin sbin lib lib32 lib64 libx32 etc; do
   if [ -L /$directory ]; then ln -sfn "$(readlink /$directory)" $root/$directory
   elif [ -d /$directory ]; then mkdir -p $root/$directory; mount --rbind /$directory $root/$directory
@@ -51,6 +51,10 @@ done
 for directory in proc dev; do mkdir -p $root/$directory; mount --rbind /$directory $root/$directory; done
 mkdir -p $root/opt/fullsend
 if [ -n "$program" ]; then : > $root/opt/fullsend/fullsend; mount --bind "$program" $root/opt/fullsend/fullsend; fi
+if [ -n "$agent" ]; then
+  mount -t tmpfs tmpfs $root/usr/local/bin
+  : > $root/usr/local/bin/$(basename "$agent"); mount --bind "$agent" $root/usr/local/bin/$(basename "$agent")
+fi
 ip link set lo up
 exec chroot $root /bin/sh -c 'echo ready; exec sleep infinity'
 """
@@ -75,7 +79,7 @@ class Sandbox:
             os.makedirs(os.path.join(self.root, path), exist_ok=True)
         os.chmod(os.path.join(self.root, "tmp"), 0o1777)
         words = ["unshare", "--user", "--map-root-user", "--mount", "--net"]
-        words += ["sh", "-c", SETUP, "sh", self.root, options.get("program", "")]
+        words += ["sh", "-c", SETUP, "sh", self.root, options.get("program", ""), options.get("agent", "")]
         self.main = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
         if self.main.stdout.readline().strip() != b"ready":
             raise RuntimeError("the sandbox cannot be made")

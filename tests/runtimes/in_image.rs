@@ -39,7 +39,7 @@ fn base() -> Option<Layer> {
 }
 
 /// The file that `runtimes install` put into the cache.
-fn installed(runtime: &str) -> PathBuf {
+pub(crate) fn installed(runtime: &str) -> PathBuf {
     let world = crate::support::World::new().env("XDG_CACHE_HOME", cache().to_str().unwrap());
     let ran = world.run(&["runtimes", "install", runtime]);
     assert_eq!(ran.code, 0, "{}", ran.err);

@@ -6,7 +6,7 @@ mod budget;
 mod dead_hooks;
 mod guarded;
 mod hostile;
-mod in_image;
+pub mod in_image;
 mod installing;
 mod options;
 mod own;

@@ -34,10 +34,17 @@ pub fn refused(checked: &Checked) -> Vec<Diagnostic> {
         }
         Some(_) => {}
     }
-    if runtime::of(harness.runtime.value).program.is_some() {
+    if !runtime::of(harness.runtime.value).movable_hooks {
         let name = &harness.runtime.value;
-        let message = format!("the runtime `{name}` is not supported with `sandbox.backend: openshell`");
-        refuse(harness.runtime.at, message, "use `runtime: native`, or `sandbox.backend: local`");
+        let message = format!(
+            "the runtime `{name}` is not supported with `sandbox.backend: openshell`: it takes our hooks only from `/etc`, \
+             which is read-only there"
+        );
+        refuse(
+            harness.runtime.at,
+            message,
+            "use the runtime `claude` or `native`, or `sandbox.backend: local`",
+        );
     }
     if harness.allow_runtime_fetch.value {
         let message = "`allow_runtime_fetch` is not supported with `sandbox.backend: openshell`".to_owned();

@@ -28,8 +28,9 @@ use crate::event::log::Emitter;
 use crate::event::{EnforcementStatus, RunEvent};
 use crate::git::RepositoryError;
 use crate::inputs::ScannedInputs;
+use crate::runtime::contract::Runtime;
 use crate::runtime::paths::{self, PROGRAM};
-use crate::runtime::{self, LaunchSpec};
+use crate::runtime::{self, LaunchSpec, executable};
 
 /// Where the tunnel listens for the model gateway: an address of the sandbox's own loopback.
 const GATEWAY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 18_018);
@@ -46,6 +47,7 @@ const WEAKER: &[(&str, EnforcementStatus, &str)] = &[
         "the gateway uses ABI 2, which does not cover truncate and signals",
     ),
     ("read-only files", EnforcementStatus::Absent, "what is uploaded can be changed by the agent"),
+    ("hook settings", EnforcementStatus::Watched, "the gateway stops a run whose calls have no verdict"),
     ("gateway client", EnforcementStatus::Absent, "every program inside can ask the model gateway"),
     ("api server client", EnforcementStatus::Absent, "every program inside can use the API servers"),
     ("egress record", EnforcementStatus::Absent, "connections are in the log of the OpenShell gateway"),
@@ -58,12 +60,10 @@ pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Prov
     let checked = inputs.checked();
     let harness = &checked.resolved.harness;
     let endpoint = GatewayEndpoint::of_host(context.variables).map_err(ProvisionError::NoGateway)?;
-    if let Some(token) = endpoint.token() {
-        // One that is too short to be masked is not a token.
-        drop(context.guard.add_known_value("OPENSHELL_TOKEN", token.reveal()));
-    }
+    mask_token(&endpoint, context);
     let image =
         harness.image.as_ref().and_then(|image| image.expand(context.variables).ok()).unwrap_or_default();
+    let runtime = runtime::of(harness.runtime.value);
     let start_time = Duration::from_secs(harness.sandbox_timeout_seconds.get());
     let gateway = super::open_gateway(&inputs, context).map_err(ProvisionError::Model)?;
     let staging = super::make_staging(context.directory)?;
@@ -111,11 +111,12 @@ pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Prov
         providers: providers(checked, context),
         mounts,
         staging: &staging,
+        config_directory: runtime.config_directory,
         environment: variables,
         services: services(service, server_proxy, &listening),
         gateway_address: GATEWAY,
         program: PROGRAM,
-        collected: vec![paths::WORKSPACE.to_owned()],
+        collected: collected(runtime),
         copy: context.directory.join(super::SANDBOXES).join("copy"),
         time: start_time,
         cancel: context.cancel,
@@ -123,14 +124,18 @@ pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Prov
     };
     let sandbox = OpenshellSandbox::start(endpoint, spec).map_err(ProvisionError::Openshell)?;
     record(&sandbox, context.emit);
+    let sandbox = AgentSandbox::Openshell(Box::new(sandbox));
+    let program =
+        executable::on_gateway(runtime.program.as_ref(), &sandbox).map_err(ProvisionError::Program)?;
+    super::report_program(program.as_ref(), context.emit);
     Ok(Provisioned {
         inputs,
-        sandbox: AgentSandbox::Openshell(Box::new(sandbox)),
+        sandbox,
         gateway,
         served: None,
         servers,
         listening,
-        program: None,
+        program,
         staging,
         repository_name,
         image: None,
@@ -139,6 +144,19 @@ pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Prov
         changed: None,
         executor: context.executor.clone(),
     })
+}
+
+fn mask_token(endpoint: &GatewayEndpoint, context: &RunContext<'_>) {
+    if let Some(token) = endpoint.token() {
+        // One that is too short to be masked is not a token.
+        drop(context.guard.add_known_value("OPENSHELL_TOKEN", token.reveal()));
+    }
+}
+
+/// A runtime with a program of its own keeps its conversation in files.
+fn collected(runtime: &Runtime) -> Vec<String> {
+    let config = runtime.program.is_some().then_some(runtime.config_directory);
+    std::iter::once(paths::WORKSPACE).chain(config).map(str::to_owned).collect()
 }
 
 /// The links of the repository that a download does not bring back. They are not the agent's deletions.

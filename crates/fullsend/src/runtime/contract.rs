@@ -31,6 +31,8 @@ pub struct Runtime {
     /// The hooks that a launch installs, all with one command, under the runtime's own names.
     pub hooks: &'static [(Hook, &'static str)],
     pub dialect: &'static HookDialect,
+    /// Whether its hooks also work from a file that is not in `/etc`. A sandbox on a gateway has no other place for them.
+    pub movable_hooks: bool,
     /// Whether a hook's process that dies or hangs stops the call by itself. If not, the model gateway stops the run.
     pub dead_hook_blocks: bool,
     /// Whether a hook can change what the model sees of a result. If not, the model gateway does.

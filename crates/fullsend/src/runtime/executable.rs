@@ -10,6 +10,7 @@ use sandbox::{Command, Sandbox, Stdio};
 use super::package::{Package, Version};
 use super::programs::{self, Program, ProgramError};
 use super::{paths, stream};
+use crate::backend::AgentSandbox;
 
 /// For `--version`.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -76,6 +77,39 @@ fn is_fixed_program(root: BorrowedFd<'_>, path: &str) -> bool {
     });
     is_program
         && rustix::fs::fstatvfs(&file).is_ok_and(|about| about.f_flag.contains(StatVfsMountFlags::RDONLY))
+}
+
+/// The program in the image of a sandbox on a gateway, as a shell finds it there.
+pub fn on_gateway(
+    package: Option<&Package>,
+    sandbox: &AgentSandbox,
+) -> Result<Option<Executable>, ProgramError> {
+    let Some(package) = package else { return Ok(None) };
+    let missing = || ProgramError::NotInImage { command: package.command, from: package.tested };
+    let search = format!("command -v {}", package.command);
+    let path = answer(sandbox, vec!["/bin/sh".to_owned(), "-c".to_owned(), search]).ok_or_else(missing)?;
+    let path = path.trim().to_owned();
+    let version = answer(sandbox, vec![path.clone(), "--version".to_owned()]);
+    let version = version.as_deref().and_then(Version::find).ok_or_else(missing)?;
+    let place = format!("{path} in the image");
+    if !programs::accepts(package, version) {
+        return Err(ProgramError::out_of_range(place, version, package));
+    }
+    Ok(Some(Executable { path, version, place }))
+}
+
+/// What a command inside prints.
+fn answer(sandbox: &AgentSandbox, words: Vec<String>) -> Option<String> {
+    let mut command = Command::new(words);
+    command.stdout = Stdio::Pipe;
+    let mut process = sandbox.exec(command).ok()?;
+    let output = stream::keep_end(process.stdout.take()?);
+    let exit = process.wait(TIMEOUT);
+    if exit.is_err() {
+        drop(process.signal(KILL));
+    }
+    exit.ok().filter(|exit| exit.success())?;
+    output.recv_timeout(Duration::from_secs(1)).ok()
 }
 
 fn version_of(sandbox: &Sandbox, path: String) -> Option<Version> {

@@ -48,8 +48,21 @@ impl ProgramSearch {
 
 #[derive(Debug)]
 pub enum ProgramError {
-    Missing { name: RuntimeName },
-    OutOfRange { place: String, found: Version, command: &'static str, from: Version, below: Version },
+    Missing {
+        name: RuntimeName,
+    },
+    /// A sandbox on a gateway has only the programs of its image.
+    NotInImage {
+        command: &'static str,
+        from: Version,
+    },
+    OutOfRange {
+        place: String,
+        found: Version,
+        command: &'static str,
+        from: Version,
+        below: Version,
+    },
 }
 
 impl std::fmt::Display for ProgramError {
@@ -60,6 +73,9 @@ impl std::fmt::Display for ProgramError {
                     f,
                     "the program of the runtime `{name}` is not installed: `fullsend runtimes install {name}`"
                 )
+            }
+            Self::NotInImage { command, from } => {
+                write!(f, "the image has no program `{command}` that starts: install version {from} in it")
             }
             Self::OutOfRange { place, found, command, from, below } => write!(
                 f,

@@ -52,6 +52,8 @@ pub struct OpenshellSpec<'a> {
     pub mounts: Vec<Mount>,
     /// A directory of this machine that is filled after the start. `deliver` uploads what is shown of it.
     pub staging: &'a Path,
+    /// The runtime's directory inside. `deliver` uploads what belongs there, because an attempt empties it first.
+    pub config_directory: &'static str,
     pub environment: Vec<(OsString, OsString)>,
     pub services: Vec<TunnelService>,
     /// Where the model gateway is inside.
@@ -130,7 +132,7 @@ impl OpenshellSandbox {
         };
         let is_staged = |mount: &Mount| match &mount.kind {
             MountKind::ReadOnly { source } => source.starts_with(staging),
-            _ => false,
+            _ => mount.target.starts_with(spec.config_directory),
         };
         let (staged, mounts): (Vec<Mount>, Vec<Mount>) = mounts.into_iter().partition(is_staged);
         let lost = Arc::new(OnceLock::new());

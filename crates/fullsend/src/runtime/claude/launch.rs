@@ -7,7 +7,9 @@ use sandbox::{Command, Stdio};
 
 use super::settings;
 use super::stream::{ClaudeResult, ClaudeStream};
+use crate::backend::CommandError;
 use crate::event::log::Emitter;
+use crate::harness::names::Backend;
 use crate::runtime::attempt::{Attempt, Conversation, Ending, RuntimeError};
 use crate::runtime::launch::{AttemptRequest, LaunchContext};
 use crate::runtime::process::{self, ProcessEnd};
@@ -55,13 +57,14 @@ pub fn attempt(
     let before = output::read(context)?;
     let mut command = Command::new(arguments(context, request, &session));
     command.working_directory = context.repository.into();
-    command.environment = environment();
+    command.environment = environment(context);
     command.stdin = Stdio::Pipe;
     let mut stream = ClaudeStream::default();
     let words = prompt::prompt(context.inputs, request);
     let ended = process::run(context, request, started, command, words.as_bytes(), &mut |line| {
         stream.line(line, request.iteration).into_iter().for_each(|event| emit.emit(event));
     })?;
+    context.sandbox.collect().map_err(|error| RuntimeError::Start(CommandError::Gateway(error)))?;
     let ending = conclude(context, ended, stream.result.as_ref(), before.as_deref())?;
     let turns = stream.result.as_ref().map_or(0, |result| result.turns);
     let id = stream.session.unwrap_or(session);
@@ -79,6 +82,8 @@ fn prepare(context: &LaunchContext<'_>, request: &AttemptRequest) -> Result<Stri
     let failed = |source| RuntimeError::State { what: "the conversation cannot be put back", source };
     let config = settings::CONFIG_DIRECTORY;
     state::empty(context.sandbox, config).map_err(failed)?;
+    // What is not mounted there is gone too.
+    context.sandbox.deliver().map_err(|error| RuntimeError::Start(CommandError::Gateway(error)))?;
     let Some(conversation) = &request.conversation else { return Ok(uuid::Uuid::new_v4().to_string()) };
     for file in &conversation.files {
         let path = format!("{config}/projects/{}", file.path);
@@ -97,6 +102,9 @@ fn arguments(context: &LaunchContext<'_>, request: &AttemptRequest, session: &st
     add("--output-format", "stream-json");
     // Only what we mounted read-only into the configuration directory: skills, and settings that say nothing.
     add("--setting-sources", "user");
+    if checked.resolved.harness.sandbox.backend.value == Backend::Openshell {
+        add("--settings", &settings::hooks_file());
+    }
     add("--agents", &settings::agents_file());
     add("--agent", &checked.agent.name);
     add("--mcp-config", &settings::servers_file());
@@ -123,8 +131,11 @@ fn arguments(context: &LaunchContext<'_>, request: &AttemptRequest, session: &st
 }
 
 /// The key is a placeholder: the gateway has the real one. No telemetry and no updates.
-fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
-    let gateway = format!("http://{}", paths::GATEWAY_NAME);
+fn environment(context: &LaunchContext<'_>) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+    let gateway = match context.sandbox.gateway_address() {
+        Some(address) => format!("http://{address}"),
+        None => format!("http://{}", paths::GATEWAY_NAME),
+    };
     let all = [
         ("ANTHROPIC_BASE_URL", gateway.as_str()),
         ("ANTHROPIC_API_KEY", "held-by-fullsend"),

@@ -40,6 +40,7 @@ pub const RUNTIME: Runtime = Runtime {
     instruction_file: "CLAUDE.md",
     hooks: hooks::HOOKS,
     dialect: &hooks::DIALECT,
+    movable_hooks: true,
     dead_hook_blocks: true,
     hook_rewrites: true,
     debug_log: Some(launch::DEBUG_LOG),

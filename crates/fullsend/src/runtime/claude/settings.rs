@@ -6,6 +6,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::hooks;
 use crate::guard::Guard;
+use crate::harness::names::Backend;
 use crate::inputs::ScannedInputs;
 use crate::runtime::launch::{LaunchSpec, alone};
 use crate::runtime::mcp::{self, McpEndpoint, McpServerSpec};
@@ -31,15 +32,25 @@ pub fn servers_file() -> String {
     format!("{}/mcp.json", paths::LAUNCH)
 }
 
+/// The hooks, where there is no place for managed settings. Another file can switch these off; then the model gateway stops
+/// the run.
+pub fn hooks_file() -> String {
+    format!("{}/settings.json", paths::LAUNCH)
+}
+
 pub fn mounts(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<Mount>> {
     let inputs = spec.inputs;
+    let hooks = managed(spec.guard).to_string();
     let config = CONFIG_DIRECTORY;
     let file = |target: String, contents: String| Mount {
         target: target.into(),
         kind: MountKind::File { contents: contents.into_bytes(), mode: 0o444 },
     };
     Ok(vec![
-        alone(spec, MANAGED.0, MANAGED.1, &managed(spec.guard).to_string())?,
+        match inputs.checked().resolved.harness.sandbox.backend.value {
+            Backend::Local => alone(spec, MANAGED.0, MANAGED.1, &hooks)?,
+            Backend::Openshell => file(hooks_file(), hooks),
+        },
         file(agents_file(), agents(inputs).to_string()),
         file(servers_file(), servers(&mcp::servers(spec)?).to_string()),
         // Otherwise the agent could write them, and Claude Code reads them again whenever they change.

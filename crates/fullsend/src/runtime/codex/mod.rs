@@ -40,6 +40,7 @@ pub const RUNTIME: Runtime = Runtime {
     instruction_file: "AGENTS.md",
     hooks: hooks::HOOKS,
     dialect: &hooks::DIALECT,
+    movable_hooks: false,
     dead_hook_blocks: false,
     hook_rewrites: true,
     debug_log: None,

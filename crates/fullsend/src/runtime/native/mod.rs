@@ -31,6 +31,7 @@ pub const RUNTIME: Runtime = Runtime {
     instruction_file: "AGENTS.md",
     hooks: hooks::HOOKS,
     dialect: &hooks::DIALECT,
+    movable_hooks: true,
     dead_hook_blocks: true,
     hook_rewrites: true,
     debug_log: None,

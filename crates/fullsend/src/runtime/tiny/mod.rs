@@ -26,6 +26,7 @@ pub const RUNTIME: Runtime = Runtime {
     instruction_file: "AGENTS.md",
     hooks: &[(Hook::Start, "start"), (Hook::Before, "before")],
     dialect: &DIALECT,
+    movable_hooks: true,
     dead_hook_blocks: true,
     hook_rewrites: false,
     debug_log: None,
