@@ -62,6 +62,25 @@ fn a_live_run_is_drawn_to_its_end() {
 }
 
 #[test]
+fn a_run_is_cancelled_in_the_page() {
+    let scenario = json!({ "turns": [[{ "finish": { "summary": "x" } }]] });
+    let world = with_token(World::scripted("timeout_minutes: 3\npre_script: scripts/wait.sh\n", scenario));
+    world.script("repo/.fullsend/scripts/wait.sh", "#!/bin/sh\nsleep 100\n");
+    let served = Served::start(&world);
+    let mut running = world.spawn(&["run", "triage"]);
+    let id = wait_for(|| {
+        served.get("/v1/runs?outcome=running").json()["runs"][0]["id"].as_str().map(str::to_owned)
+    });
+    if !drive(&served, "cancel", "", || ()) {
+        assert_eq!(served.post(&format!("/v1/runs/{id}/cancel"), &json!({})).status, 202);
+    }
+    assert!(!running.wait().unwrap().success());
+    let outcome =
+        wait_for(|| served.get(&format!("/v1/runs/{id}")).json()["outcome"].as_str().map(str::to_owned));
+    assert_eq!(outcome, "interrupted");
+}
+
+#[test]
 fn a_question_answered_in_the_page_wakes_the_session() {
     let asks = json!({
         "response": "I ask for a ticket.", "summary": "Asked for a ticket.", "outcome": "sleep",

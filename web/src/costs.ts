@@ -20,6 +20,8 @@ export async function costsPage(): Promise<void> {
     const keys = ["day", "harness", "repository"];
     const [byDay, byAgent, byRepository] = await Promise.all(keys.map((key) => get<CostReport>(`/v1/costs?by=${key}${since}`)));
     body.replaceChildren(...(byDay && byAgent && byRepository ? report(byDay, byAgent, byRepository, days) : []));
+    // On a narrow screen the newest days are in view.
+    body.querySelector(".map")?.scrollTo({ left: Number.MAX_SAFE_INTEGER });
   };
   period.addEventListener("change", () => { draw().catch(() => undefined); });
   await draw();

@@ -15,7 +15,9 @@ export interface Filter { name: string; label: string; words?: string[] }
 interface Listing<T> { title: string; path: string; field: string; filters: Filter[]; line: (entry: T) => HTMLElement; nothing: string }
 
 export function frame(title: string, ...children: Node[]): HTMLElement {
-  const links = PLACES.map(([name, href]) => el("a", { href, "aria-current": name === title ? "page" : null }, name));
+  // One session is a place among the sessions.
+  const current = (name: string): string | null => (name === title ? "page" : name === `${title}s` ? "true" : null);
+  const links = PLACES.map(([name, href]) => el("a", { href, "aria-current": current(name) }, name));
   const head = el("div", { class: "head" }, el("p", { class: "brand" }, "fullsend"), el("nav", { "aria-label": "Lists" }, ...links));
   return el("main", { class: "list" }, head, el("h1", {}, title), ...children);
 }

@@ -1,6 +1,6 @@
 // The page of `fullsend serve`: lists of runs and sessions, and one of them as it goes on.
 import type { OutcomeKind, RunPage } from "./types";
-import { follow, get, token } from "./api";
+import { follow, get, post, token } from "./api";
 import { costsPage } from "./costs";
 import { el, empty, pill } from "./dom";
 import { duration, money, words } from "./format";
@@ -22,6 +22,8 @@ const FILTERS: Filter[] = [{ name: "outcome", label: "Outcome", words: Object.ke
 
 /** Between two drawings of a run that goes on. */
 const DRAW_MS = 1000;
+/** How often a run that has sent its last event is drawn until it is closed. */
+const MAX_ENDING_TRIES = 60;
 
 export function live(show: (page: RunPage) => void): void {
   const [, kind, id] = /^\/(\w*)(?:\/([0-9a-f-]+))?$/.exec(location.pathname) ?? [];
@@ -52,9 +54,14 @@ function line(run: RunSummary): HTMLElement {
 
 /** Draws the run, then again whenever events came, until it ends. */
 async function followRun(id: string, show: (page: RunPage) => void): Promise<void> {
+  const cancel = cancelButton(id);
   const draw = async (): Promise<RunPage> => {
     const page = await get<RunPage>(`/v1/runs/${id}/page`);
+    const isFocused = document.activeElement === cancel;
     show(page);
+    const back = el("a", { href: "/", class: "back" }, "All runs");
+    document.querySelector(".headline")?.append(...(page.verification.status === "running" ? [cancel] : []), back);
+    if (isFocused) cancel.focus();
     return page;
   };
   const page = await draw();
@@ -67,5 +74,29 @@ async function followRun(id: string, show: (page: RunPage) => void): Promise<voi
   }, DRAW_MS);
   await follow(`/v1/runs/${id}/events`, page.events.length, () => { grown = true; });
   clearInterval(timer);
-  await draw();
+  // The runner closes the run just after its last event.
+  for (let tries = 0; tries < MAX_ENDING_TRIES && (await draw()).verification.status === "running"; tries += 1) {
+    await new Promise((resolve) => { setTimeout(resolve, DRAW_MS); });
+  }
+}
+
+/** The first click asks, the second cancels. */
+function cancelButton(id: string): HTMLButtonElement {
+  const made = el("button", { type: "button", class: "cancel" }, "Cancel run");
+  let isAsked = false;
+  made.addEventListener("click", () => {
+    if (!isAsked) {
+      isAsked = true;
+      made.textContent = "Cancel it now?";
+      return;
+    }
+    made.disabled = true;
+    made.textContent = "Cancelling";
+    post(`/v1/runs/${id}/cancel`, {}).catch((error: unknown) => {
+      isAsked = false;
+      made.disabled = false;
+      made.textContent = `Not cancelled: ${error instanceof Error ? error.message : String(error)}`;
+    });
+  });
+  return made;
 }

@@ -12,7 +12,7 @@ interface Session { id: string; agent: string; status: string; stop_reason: stri
 interface SessionEvent { seq: number; time_ms: number; type: string; by?: string; [field: string]: unknown }
 
 const STATUS_TONE: { [status: string]: Tone } = { idle: "plain", running: "info", rescheduling: "info", requires_action: "warn", terminated: "plain" };
-const SHOWN_FIELDS = ["message", "title", "note", "error", "reason", "decision", "tool", "output", "result", "run_id"];
+const SHOWN_FIELDS = ["message", "title", "note", "error", "reason", "decision", "tool", "output", "result"];
 
 export function sessionList(): Promise<void> {
   const line = (session: SessionSummary): HTMLElement => el(
@@ -44,7 +44,7 @@ export async function sessionPage(id: string): Promise<void> {
     const session = await get<Session>(path);
     const dead = session.dead.reduce((sum, [first, last]) => sum + last - first + 1, 0);
     status.replaceChildren(el("b", {}, session.agent), " ", pill(words(session.status), STATUS_TONE[session.status] ?? "plain"), " ", el("code", {}, session.id), " ",
-      el("span", { class: "muted" }, [session.held?.owner ?? "", money(session.usage.cost_microdollars / 1e6), ...session.wakes.map((wake) => `wakes ${new Date(wake.due_ms).toLocaleString()}: ${wake.reason}`), dead ? `${dead} dead letters` : ""].filter(Boolean).join(" · ")));
+      el("span", { class: "muted" }, [session.held ? `worker ${session.held.owner}` : "", money(session.usage.cost_microdollars / 1e6), ...session.wakes.map((wake) => `wakes ${new Date(wake.due_ms).toLocaleString()}: ${wake.reason}`), dead ? `${dead} dead letters` : ""].filter(Boolean).join(" · ")));
     // A form that a person fills in stays until its request is answered.
     const wanted = session.requests.map((request) => request.id).join() + dead;
     if (wanted === shown) return;
@@ -68,7 +68,12 @@ export async function sessionPage(id: string): Promise<void> {
 
 function entry(event: SessionEvent): HTMLElement {
   const text = SHOWN_FIELDS.map((name) => event[name]).filter((value) => value !== undefined && value !== null).map((value) => (typeof value === "string" ? value : JSON.stringify(value))).join(" · ");
-  return el("li", { id: `e${event.seq}` }, el("code", {}, event.type), event.by ? el("span", { class: "muted" }, `by ${event.by}`) : null, el("time", {}, new Date(event.time_ms).toLocaleTimeString()), text ? block(text, event.type, 2000) : null);
+  const kind = /^(user|agent)\.message$/.test(event.type) ? "spoken" : text || event.by ? "" : "minor";
+  return el("li", { id: `e${event.seq}`, class: kind }, el("code", {}, event.type), event.by ? el("span", { class: "muted" }, `by ${event.by}`) : null, runLink(event["run_id"]), el("time", {}, new Date(event.time_ms).toLocaleTimeString()), text ? block(text, event.type, 2000) : null);
+}
+
+function runLink(id: unknown): HTMLElement | null {
+  return typeof id === "string" && /^[0-9a-f-]{36}$/.test(id) ? el("a", { href: `/runs/${id}` }, "Open the run") : null;
 }
 
 function button(name: string, click: () => void, kind = ""): HTMLElement {
@@ -78,12 +83,12 @@ function button(name: string, click: () => void, kind = ""): HTMLElement {
 }
 
 function messageForm(act: (action: string, body: unknown) => void): HTMLElement {
-  const field = el("textarea", { id: "message", rows: 2, "aria-label": "Message" });
+  const field = el("textarea", { id: "message", rows: 2, placeholder: "Write to the agent" });
   const send = button("Send", () => {
     act("events", { type: "user.message", message: field.value });
     field.value = "";
   }, "main");
-  return el("div", { class: "say" }, field, send, button("Interrupt", () => act("interrupt", {})));
+  return el("div", { class: "say" }, el("label", { for: "message" }, "Message"), field, send, button("Interrupt", () => act("interrupt", {})));
 }
 
 /** A question takes an answer; a confirmation takes allow or deny, for exactly the input that is shown. */

@@ -53,7 +53,14 @@ async function showsCosts(page) {
   await isAccessible(page, "costs");
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   check("costs fit the screen", wide <= 0, `${wide} pixels too wide`);
+  const before = page.viewportSize();
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.reload();
+  await page.waitForSelector(".column");
+  const inView = await page.evaluate(() => document.querySelector(".column").getBoundingClientRect().right <= innerWidth);
+  check("the newest day is in view on a phone", inView);
   await shoot(page, "serve-costs", 390, 844, "dark");
+  await page.setViewportSize(before);
 }
 
 async function followsARun(page) {
@@ -87,6 +94,8 @@ async function answersAQuestion(page) {
   console.log("go on");
   await page.waitForFunction(() => /The ticket is 42/.test(document.querySelector(".log")?.innerText ?? ""), null, { timeout: TIMEOUT });
   check("the session has woken", true);
+  await page.waitForFunction(() => /idle/.test(document.querySelector(".subject")?.innerText ?? ""), null, { timeout: TIMEOUT });
+  await shoot(page, "serve-session", 1280, 860);
 }
 
 async function allowsACallOnce(page) {
@@ -109,7 +118,24 @@ async function allowsACallOnce(page) {
   check("the next call is a question of its own", /May it call Bash\?/.test(await page.locator(".ask").innerText()));
 }
 
-const TASKS = { run: followsARun, session: answersAQuestion, confirm: allowsACallOnce };
+async function cancelsARun(page) {
+  await page.goto(link);
+  await page.click(".runs a");
+  await page.waitForSelector(".cancel");
+  await page.click(".cancel");
+  check("the first click asks", (await page.locator(".cancel").innerText()) === "Cancel it now?");
+  await isAccessible(page, "a run that can be cancelled");
+  console.log("go on");
+  await page.click(".cancel");
+  await page.waitForFunction(() => /interrupted/.test(document.querySelector("header")?.innerText ?? ""), null, { timeout: TIMEOUT });
+  await page.waitForFunction(() => document.querySelector(".cancel") === null, null, { timeout: TIMEOUT });
+  check("the run is cancelled", true);
+  await page.click("text=All runs");
+  await page.waitForSelector(".runs a");
+  check("the page leads back to the list", page.url() === `${origin}/`, page.url());
+}
+
+const TASKS = { cancel: cancelsARun, run: followsARun, session: answersAQuestion, confirm: allowsACallOnce };
 const browser = await chromium.launch({ executablePath: browserPath, args: ARGUMENTS });
 const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
 const seen = [];

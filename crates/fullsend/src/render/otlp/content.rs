@@ -45,7 +45,7 @@ impl SpanContent {
             ConversationEntry::Told { text } => attempt.input.push(message("user", "text", text)),
             ConversationEntry::Said { text } => attempt.output.push(message("assistant", "text", text)),
             ConversationEntry::Thought { text } => {
-                attempt.output.push(message("assistant", "reasoning", text))
+                attempt.output.push(message("assistant", "reasoning", text));
             }
             ConversationEntry::ToolCall { call, input, .. } => {
                 self.calls.entry(call.clone()).or_default().input.clone_from(input);

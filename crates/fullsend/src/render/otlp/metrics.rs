@@ -73,7 +73,7 @@ struct Interval {
 }
 
 impl Interval {
-    fn point(&self, attributes: Vec<Json>, rest: Json) -> Json {
+    fn point(&self, attributes: &[Json], rest: Json) -> Json {
         let mut point = json!({
             "attributes": attributes, "startTimeUnixNano": self.start, "timeUnixNano": self.end,
         });
@@ -88,7 +88,7 @@ impl Interval {
             .iter()
             .map(|(series, values)| {
                 self.point(
-                    series.attributes(),
+                    &series.attributes(),
                     json!({
                         // OTLP's JSON writes 64-bit numbers as texts.
                         "count": values.counts.iter().sum::<u64>().to_string(),
@@ -107,7 +107,7 @@ impl Interval {
         })
     }
 
-    fn sum(&self, name: &str, unit: &str, points: Vec<Json>) -> Json {
+    fn sum(&self, name: &str, unit: &str, points: &[Json]) -> Json {
         json!({ "name": name, "unit": unit, "sum": {
             "dataPoints": points, "aggregationTemporality": self.temporality, "isMonotonic": true,
         } })
@@ -144,26 +144,20 @@ pub(super) fn metrics(events: &[Envelope], record: &Record, options: &OtlpOption
     let outcome = record.outcome.map_or("running", OutcomeKind::as_str);
     let about_run = attributes([harness(), ("fullsend.outcome", Value::Text(outcome))]);
     let seconds = record.duration_ms().unwrap_or(0) as f64 / 1e3;
-    metrics.push(interval.sum(
-        "fullsend.runs",
-        "{run}",
-        vec![interval.point(about_run.clone(), json!({ "asInt": "1" }))],
-    ));
-    metrics.push(interval.sum(
-        "fullsend.run.time",
-        "s",
-        vec![interval.point(about_run, json!({ "asDouble": seconds }))],
-    ));
+    let ran = interval.point(&about_run, json!({ "asInt": "1" }));
+    metrics.push(interval.sum("fullsend.runs", "{run}", &[ran]));
+    let took = interval.point(&about_run, json!({ "asDouble": seconds }));
+    metrics.push(interval.sum("fullsend.run.time", "s", &[took]));
     let costs: Vec<Json> = record
         .usage
         .iter()
         .filter_map(|(model, usage)| {
             let about = attributes([harness(), ("gen_ai.response.model", Value::Text(model))]);
-            Some(interval.point(about, json!({ "asDouble": usage.usd? })))
+            Some(interval.point(&about, json!({ "asDouble": usage.usd? })))
         })
         .collect();
     if !costs.is_empty() {
-        metrics.push(interval.sum("fullsend.run.cost", "{USD}", costs));
+        metrics.push(interval.sum("fullsend.run.cost", "{USD}", &costs));
     }
     metrics
 }
