@@ -163,9 +163,9 @@ fn runs_are_added_up_by_day_harness_and_repository() {
     assert_eq!(world.run(&["run", "hello", "--quiet"]).code, 0);
     assert_eq!(world.run(&["run", "hello", "--quiet"]).code, 0);
     let served = Served::start(&world);
-    let run = served.get("/v1/runs").json()["runs"][0].clone();
-    let each = run["usd"].as_f64().unwrap();
-    let day = &run["started"].as_str().unwrap()[..10];
+    let oldest = served.get("/v1/runs").json()["runs"][1].clone();
+    let each = oldest["usd"].as_f64().unwrap();
+    let day = &oldest["started"].as_str().unwrap()[..10];
     for (by, key) in [("harness", "hello"), ("repository", "repo")] {
         let report = served.get(&format!("/v1/costs?by={by}")).json();
         assert_eq!((&report["by"], &report["rows"][0]["key"]), (&json!(by), &json!(key)), "{report}");
