@@ -83,6 +83,7 @@ class Sandbox:
         self.main = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
         if self.main.stdout.readline().strip() != b"ready":
             raise RuntimeError("the sandbox cannot be made")
+        say("root", root=self.root)
 
     def phase(self):
         if options.get("phase_error"):
@@ -110,6 +111,8 @@ class Sandbox:
 
     def delete(self):
         for command in [*self.commands, self.main]:
+            if command.poll() is not None:
+                continue  # its number may be another program's by now
             try:
                 os.killpg(command.pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -235,8 +238,8 @@ class Gateway(pb_grpc.OpenShellServicer):
             if data:
                 yield event
             if cut and left <= 0:
+                # The command is killed when the call has ended: whoever sees it die has seen the cut.
                 say("cut", command=list(start.command))
-                os.killpg(command.pid, signal.SIGKILL)
                 return
         code = command.wait()
         event = pb.ExecSandboxEvent()

@@ -56,11 +56,13 @@ impl std::error::Error for CommandError {
 #[derive(Debug)]
 pub enum TeardownError {
     Local(CloseError),
-    /// It is left on the gateway.
+    /// Something is left on the gateway.
     LeftOver {
-        sandbox: String,
+        names: String,
         gateway: String,
-        why: GatewayError,
+        why: Box<GatewayError>,
+        /// How it is deleted by hand.
+        commands: String,
     },
 }
 
@@ -68,10 +70,9 @@ impl std::fmt::Display for TeardownError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Local(error) => error.fmt(f),
-            Self::LeftOver { sandbox, gateway, why } => write!(
-                f,
-                "{sandbox} is left on {gateway}: {why}; delete it with `openshell sandbox delete {sandbox}`"
-            ),
+            Self::LeftOver { names, gateway, why, commands } => {
+                write!(f, "{names} is left on {gateway}: {why}; delete with {commands}")
+            }
         }
     }
 }
@@ -80,7 +81,7 @@ impl std::error::Error for TeardownError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Local(error) => Some(error),
-            Self::LeftOver { why, .. } => Some(why),
+            Self::LeftOver { why, .. } => Some(&**why),
         }
     }
 }

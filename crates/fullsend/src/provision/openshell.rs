@@ -47,7 +47,11 @@ const WEAKER: &[(&str, EnforcementStatus, &str)] = &[
         "the gateway uses ABI 2, which does not cover truncate and signals",
     ),
     ("read-only files", EnforcementStatus::Absent, "what is uploaded can be changed by the agent"),
-    ("hook settings", EnforcementStatus::Watched, "the gateway stops a run whose calls have no verdict"),
+    (
+        "hooks",
+        EnforcementStatus::Watched,
+        "the agent can replace them; the model gateway stops the run after a call without its verdict",
+    ),
     ("gateway client", EnforcementStatus::Absent, "every program inside can ask the model gateway"),
     ("api server client", EnforcementStatus::Absent, "every program inside can use the API servers"),
     ("egress record", EnforcementStatus::Absent, "connections are in the log of the OpenShell gateway"),

@@ -144,15 +144,16 @@ impl Attempts<'_> {
                 )
             })
         };
-        let collected = ready.provisioned.sandbox.collect();
+        let sandbox = &ready.provisioned.sandbox;
         if let Some(stop) = early {
-            if !steps.cancel.is_urgent() && collected.is_ok() {
+            let is_reachable = sandbox.lost().is_none();
+            if !steps.cancel.is_urgent() && is_reachable && sandbox.collect().is_ok() {
                 // The reason for the end matters more than output that cannot be saved.
                 drop(quarantine().and_then(|partial| Ok(publish::set_aside(&partial, "partial")?)));
             }
             return Err(stop);
         }
-        collected.map_err(|error| Stop::sandbox_lost(&error))?;
+        sandbox.collect().map_err(|error| Stop::sandbox_lost(&error))?;
         let quarantined = quarantine()?;
         let checked = ready.provisioned.inputs.checked();
         let verdict = steps.run_even_cancelled(Step::Validate, || {

@@ -14,6 +14,9 @@ const HEALTH_TIME: Duration = Duration::from_secs(10);
 /// Between two questions whether a sandbox is ready.
 const POLL: Duration = Duration::from_millis(200);
 
+/// The first version of the line 0.0 whose messages are known.
+const FIRST_PATCH: u32 = 110;
+
 /// Lines of gateways that differ on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::backend) enum Line {
@@ -27,7 +30,10 @@ impl Line {
     fn of(version: &str) -> Option<Self> {
         let mut parts = version.trim_start_matches('v').split('.');
         match (parts.next()?, parts.next()?) {
-            ("0", "0") => Some(Self::V0_0),
+            ("0", "0") => {
+                let patch: String = parts.next()?.chars().take_while(char::is_ascii_digit).collect();
+                patch.parse().is_ok_and(|patch: u32| patch >= FIRST_PATCH).then_some(Self::V0_0)
+            }
             ("0", "1") => Some(Self::V0_1),
             _ => None,
         }
@@ -294,7 +300,8 @@ mod tests {
     fn a_version_names_its_line() {
         assert_eq!(Line::of("0.0.116"), Some(Line::V0_0));
         assert_eq!(Line::of("v0.1.5"), Some(Line::V0_1));
-        for unknown in ["0.2.0", "1.0", "", "dev"] {
+        assert_eq!(Line::of("0.0.111-dev.3"), Some(Line::V0_0));
+        for unknown in ["0.0.109", "0.0", "0.2.0", "1.0", "", "dev"] {
             assert_eq!(Line::of(unknown), None, "{unknown}");
         }
     }

@@ -22,7 +22,7 @@ use super::protobuf::Message;
 
 const SERVICE: &str = "openshell.v1.OpenShell";
 
-/// For a connection, and for the head of an answer.
+/// For a connection.
 const TIME: Duration = Duration::from_secs(30);
 
 /// A connection that carries nothing is asked whether it still lives: an agent may be silent for long.
@@ -66,7 +66,7 @@ impl std::fmt::Display for CallError {
                 write!(f, "the OpenShell gateway {endpoint} cannot be reached: {why}")
             }
             Self::Refused { status: CallStatus::UNAUTHENTICATED, message, .. } => {
-                write!(f, "the OpenShell gateway does not know us ({message}); set OPENSHELL_TOKEN")
+                write!(f, "the OpenShell gateway refused the token ({message}); set OPENSHELL_TOKEN")
             }
             Self::Refused { status: CallStatus::PERMISSION_DENIED, method, message } => {
                 write!(f, "the OpenShell gateway does not allow {method}: {message}")

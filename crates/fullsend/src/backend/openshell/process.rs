@@ -9,7 +9,7 @@ use sandbox::{CommandExit, Stdio};
 use tokio::runtime::Handle;
 
 use super::client::{self, ExecEvent, GatewayError};
-use super::grpc::{Answers, RequestSender};
+use super::grpc::{Answers, CallError, RequestSender};
 
 /// What one message carries; gateways take up to four mebibytes.
 const PIECE: usize = 64 << 10;
@@ -63,6 +63,8 @@ pub(super) struct Watched {
     pub(super) what: String,
     /// Gets the reason.
     pub(super) lost: Arc<OnceLock<GatewayError>>,
+    /// When its streams are closed, whatever it still does. `None`: the caller watches it.
+    pub(super) limit: Option<Duration>,
 }
 
 /// Connects the streams of a command that was started.
@@ -121,9 +123,19 @@ struct Receiver {
 }
 
 impl Receiver {
+    fn too_long(&self) -> GatewayError {
+        let seconds = self.watched.limit.map_or(0, |limit| limit.as_secs());
+        let why = format!("it still runs after {seconds} seconds");
+        GatewayError::Inside { what: self.watched.what.clone(), why }
+    }
+
     fn follow(mut self, mut answers: Answers, executor: &Handle) {
+        let deadline = self.watched.limit.map(|limit| tokio::time::Instant::now() + limit);
         let ended = loop {
-            let answer = match executor.block_on(answers.next()) {
+            let Some(answer) = executor.block_on(next_until(&mut answers, deadline)) else {
+                break Err(self.too_long());
+            };
+            let answer = match answer {
                 Ok(Some(answer)) => answer,
                 Ok(None) => break Err(GatewayError::Cut { what: self.watched.what.clone() }),
                 Err(error) => break Err(error.into()),
@@ -143,6 +155,17 @@ impl Receiver {
         }
         // Before the pipes close: who sees their end asks how the command ended.
         self.end.set(ended);
+    }
+}
+
+/// `None`: the deadline has passed.
+async fn next_until(
+    answers: &mut Answers,
+    deadline: Option<tokio::time::Instant>,
+) -> Option<Result<Option<bytes::Bytes>, CallError>> {
+    match deadline {
+        Some(deadline) => tokio::time::timeout_at(deadline, answers.next()).await.ok(),
+        None => Some(answers.next().await),
     }
 }
 

@@ -99,6 +99,13 @@ struct Remote {
 impl OpenshellSandbox {
     pub fn start(endpoint: GatewayEndpoint, spec: OpenshellSpec<'_>) -> Result<Self, GatewayError> {
         let OpenshellSpec { executor, mounts, staging, .. } = spec;
+        let on_host = |error: std::io::Error| GatewayError::Inside {
+            what: format!("the copy in {}", spec.copy.display()),
+            why: error.to_string(),
+        };
+        // Before the gateway makes anything: what fails from then on deletes it again.
+        std::fs::create_dir_all(&spec.copy).map_err(on_host)?;
+        let copy_root = files::open_directory(&spec.copy).map_err(on_host)?;
         let gateway = executor.block_on(super::connect(endpoint))?;
         let deadline = Instant::now() + spec.time;
         let named = |name: &str| spec.providers.iter().any(|new| new.name == name);
@@ -121,14 +128,10 @@ impl OpenshellSandbox {
                 // A call without an answer may have made it.
                 let deleted = executor.block_on(delete(&gateway, &spec.name, &names));
                 return Err(match deleted {
-                    Err(why) if !why.is_denied() => left_over(&error, &spec.name, &why),
+                    Err(left) if !left.why.is_denied() => left_over(&error, &spec.name, &left),
                     _ => error,
                 });
             }
-        };
-        let on_host = |error: std::io::Error| GatewayError::Inside {
-            what: format!("the copy in {}", spec.copy.display()),
-            why: error.to_string(),
         };
         let is_staged = |mount: &Mount| match &mount.kind {
             MountKind::ReadOnly { source } => source.starts_with(staging),
@@ -145,13 +148,12 @@ impl OpenshellSandbox {
             lost,
             executor,
         };
-        std::fs::create_dir_all(&spec.copy).map_err(on_host)?;
         let mut sandbox = Self {
             remote: Arc::new(remote),
             staged,
             gateway_address: spec.gateway_address,
             collected: spec.collected,
-            copy_root: files::open_directory(&spec.copy).map_err(on_host)?,
+            copy_root,
             copy: spec.copy,
             next_command: AtomicU64::new(1),
             tunnel: None,
@@ -195,7 +197,7 @@ impl OpenshellSandbox {
         let program = self.remote.program;
         let script =
             format!("mkdir -p {PIDS} /sandbox/workspace && ln -sfn /sandbox/workspace /tmp/workspace");
-        self.remote.shell("the preparation", &script, |_| Ok(()))?;
+        self.remote.shell("the preparation", &script, SHORT, |_| Ok(()))?;
         let arguments = vec![program.to_owned(), "--version".to_owned()];
         let version = Job { what: "its version", arguments, reports: false };
         let found = self.remote.run(version, SHORT, |_| Ok(()), read_all);
@@ -205,7 +207,7 @@ impl OpenshellSandbox {
         }
         let script =
             format!("cat > {program}.new && chmod 755 {program}.new && mv -f {program}.new {program}");
-        self.remote.shell("the upload of fullsend", &script, |mut input| {
+        self.remote.shell("the upload of fullsend", &script, LONG, |mut input| {
             std::io::copy(&mut std::fs::File::open("/proc/self/exe")?, &mut input).map(drop)
         })
     }
@@ -266,17 +268,18 @@ impl OpenshellSandbox {
             working_directory: &working_directory.to_string_lossy(),
             environment: self.remote.environment(&environment),
         };
-        let (pipes, end) = self.remote.start(&new, Streams { stdin, stdout, stderr }, format!("`{what}`"))?;
+        let streams = Streams { stdin, stdout, stderr };
+        let (pipes, end) = self.remote.start(&new, streams, format!("`{what}`"), None)?;
         Ok((pipes, end, SignalTarget { remote: Arc::clone(&self.remote), pid_file }))
     }
 
     /// Kills the commands that were started with `exec`, and their process groups.
     pub(in crate::backend) fn end_commands(&self) -> Result<(), GatewayError> {
         let script = format!(
-            "for file in {PIDS}/*.pid; do read pid < $file && {{ kill -s KILL -- -$pid || kill -s KILL $pid; }} \
+            "for file in {PIDS}/*.pid; do [ -f \"$file\" ] && read pid < \"$file\" && {{ kill -s KILL -- -$pid || kill -s KILL $pid; }} \
              2> /dev/null; done; true"
         );
-        self.remote.shell("the end of its commands", &script, |_| Ok(()))
+        self.remote.shell("the end of its commands", &script, SHORT, |_| Ok(()))
     }
 
     pub(in crate::backend) fn close(mut self) -> Result<(), TeardownError> {
@@ -288,10 +291,11 @@ impl OpenshellSandbox {
         drop(self.tunnel.take());
         drop(std::fs::remove_dir_all(&self.copy)); // the run's directory is cleaned at its end
         let Remote { gateway, address, providers, executor, .. } = &*self.remote;
-        executor.block_on(delete(gateway, &address.name, providers)).map_err(|why| TeardownError::LeftOver {
-            sandbox: address.name.clone(),
+        executor.block_on(delete(gateway, &address.name, providers)).map_err(|left| TeardownError::LeftOver {
+            names: left.names.join(", "),
             gateway: gateway.endpoint(),
-            why: why.into(),
+            why: Box::new(left.why.into()),
+            commands: left.commands.join(" and "),
         })
     }
 }
@@ -306,10 +310,10 @@ impl Drop for OpenshellSandbox {
 }
 
 /// Deletes a sandbox, then its providers. Where a call fails, all are repeated.
-async fn delete(gateway: &Gateway, name: &str, providers: &[String]) -> Result<(), CallError> {
+async fn delete(gateway: &Gateway, name: &str, providers: &[String]) -> Result<(), NotDeleted> {
     let mut result = delete_once(gateway, name, providers).await;
     for pause in DELETE_AGAIN {
-        if result.as_ref().err().is_none_or(CallError::is_denied) {
+        if result.as_ref().err().is_none_or(|left| left.why.is_denied()) {
             break;
         }
         tokio::time::sleep(pause).await;
@@ -318,17 +322,37 @@ async fn delete(gateway: &Gateway, name: &str, providers: &[String]) -> Result<(
     result
 }
 
-async fn delete_once(gateway: &Gateway, name: &str, providers: &[String]) -> Result<(), CallError> {
-    gateway.delete(name).await?;
-    for provider in providers {
-        providers::delete(gateway, provider).await?;
-    }
-    Ok(())
+/// What is left on the gateway.
+struct NotDeleted {
+    names: Vec<String>,
+    /// How each is deleted by hand.
+    commands: Vec<String>,
+    /// The first reason.
+    why: CallError,
 }
 
-fn left_over(error: &GatewayError, name: &str, why: &CallError) -> GatewayError {
+/// Tries all, whatever fails: a provider has a secret.
+async fn delete_once(gateway: &Gateway, name: &str, providers: &[String]) -> Result<(), NotDeleted> {
+    let mut failed = vec![(name, "sandbox", gateway.delete(name).await)];
+    for provider in providers {
+        failed.push((provider, "provider", providers::delete(gateway, provider).await));
+    }
+    failed.retain(|(_, _, result)| result.is_err());
+    let names = failed.iter().map(|(name, _, _)| (*name).to_owned()).collect();
+    let command = |(name, kind, _): &(&str, &str, _)| format!("`openshell {kind} delete {name}`");
+    let commands = failed.iter().map(command).collect();
+    match failed.into_iter().find_map(|(_, _, result)| result.err()) {
+        Some(why) => Err(NotDeleted { names, commands, why }),
+        None => Ok(()),
+    }
+}
+
+fn left_over(error: &GatewayError, name: &str, left: &NotDeleted) -> GatewayError {
+    let NotDeleted { names, commands, why } = left;
     let why = format!(
-        "{error}; it may be left on the gateway: {why}; delete it with `openshell sandbox delete {name}`"
+        "{error}; {} may be left on the gateway: {why}; delete with {}",
+        names.join(", "),
+        commands.join(" and ")
     );
     GatewayError::Inside { what: format!("the start of {name}"), why }
 }
@@ -343,9 +367,9 @@ impl SignalTarget {
     pub(in crate::backend) fn signal(&self, signal: i32) -> Result<(), GatewayError> {
         let file = &self.pid_file;
         let script = format!(
-            "read pid < {file} && {{ kill -{signal} -- -$pid || kill -{signal} $pid; }} 2> /dev/null; true"
+            "[ -f {file} ] && read pid < {file} && {{ kill -{signal} -- -$pid || kill -{signal} $pid; }} 2> /dev/null; true"
         );
-        self.remote.shell("a signal", &script, |_| Ok(()))
+        self.remote.shell("a signal", &script, SHORT, |_| Ok(()))
     }
 }
 
@@ -375,9 +399,10 @@ impl Remote {
         new: &NewCommand<'_>,
         streams: Streams,
         what: String,
+        limit: Option<Duration>,
     ) -> Result<(Pipes, End), GatewayError> {
         let calls = self.executor.block_on(self.gateway.exec(&self.address, new))?;
-        let watched = Watched { what: what.clone(), lost: Arc::clone(&self.lost) };
+        let watched = Watched { what: what.clone(), lost: Arc::clone(&self.lost), limit };
         process::connect(streams, calls, watched, &self.executor)
             .map_err(|error| GatewayError::Inside { what, why: error.to_string() })
     }
@@ -386,10 +411,11 @@ impl Remote {
         &self,
         what: &'static str,
         script: &str,
+        limit: Duration,
         input: impl FnOnce(PipeWriter) -> std::io::Result<()> + Send,
     ) -> Result<(), GatewayError> {
         let arguments = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
-        self.run(Job { what, arguments, reports: false }, LONG, input, read_all).map(drop)
+        self.run(Job { what, arguments, reports: false }, limit, input, read_all).map(drop)
     }
 
     /// Runs a command of ours to its end.
@@ -403,7 +429,7 @@ impl Remote {
         let Job { what, arguments, reports } = job;
         let new = NewCommand { arguments, working_directory: "/", environment: Vec::new() };
         let streams = Streams { stdin: Stdio::Pipe, stdout: Stdio::Pipe, stderr: Stdio::Pipe };
-        let (pipes, end) = self.start(&new, streams, what.to_owned())?;
+        let (pipes, end) = self.start(&new, streams, what.to_owned(), Some(limit))?;
         let Pipes { stdin, stdout, stderr } = pipes;
         let wrong = |why: String| GatewayError::Inside { what: what.to_owned(), why };
         let (sent, received, errors) = std::thread::scope(|scope| {
@@ -419,8 +445,9 @@ impl Remote {
             };
             (sending.join(), received, complaining.join().unwrap_or_default())
         });
-        match end.wait(limit) {
-            None => return Err(wrong(format!("it still runs after {} seconds", limit.as_secs()))),
+        // Its streams are closed when the limit has passed, and then its end is known.
+        match end.wait(SHORT) {
+            None => return Err(wrong("its end is not known".to_owned())),
             Some(Err(error)) => return Err(error),
             Some(Ok(exit)) if exit.success() || reports => {}
             Some(Ok(exit)) => {

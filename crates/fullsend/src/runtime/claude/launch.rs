@@ -64,7 +64,9 @@ pub fn attempt(
     let ended = process::run(context, request, started, command, words.as_bytes(), &mut |line| {
         stream.line(line, request.iteration).into_iter().for_each(|event| emit.emit(event));
     })?;
-    context.sandbox.collect().map_err(|error| RuntimeError::Start(CommandError::Gateway(error)))?;
+    if !context.cancel.is_urgent() {
+        context.sandbox.collect().map_err(|error| RuntimeError::Start(CommandError::Gateway(error)))?;
+    }
     let ending = conclude(context, ended, stream.result.as_ref(), before.as_deref())?;
     let turns = stream.result.as_ref().map_or(0, |result| result.turns);
     let id = stream.session.unwrap_or(session);

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use tokio::task::JoinHandle;
 
 use super::{Frame, Frames, Kind, MAX_CONNECTIONS, Orders, PIECE, Place};
 use crate::backend::openshell::client::{self, ExecEvent, GatewayError};
+use crate::backend::openshell::files;
 use crate::backend::openshell::grpc::{Answers, RequestSender};
 
 /// Until it listens inside.
@@ -169,7 +171,7 @@ impl Running {
 impl Target {
     async fn connect(self) -> std::io::Result<BoxStream> {
         match self {
-            Self::Socket(path) => Ok(Box::new(UnixStream::connect(path).await?)),
+            Self::Socket(path) => Ok(Box::new(connect_socket(&path).await?)),
             Self::Process { service, address } => {
                 let (ours, theirs) = tokio::io::duplex(PIECE * 2);
                 let connection =
@@ -179,6 +181,15 @@ impl Target {
             }
         }
     }
+}
+
+/// The kernel takes 107 bytes of a socket's path; a run's directory is often longer.
+async fn connect_socket(path: &Path) -> std::io::Result<UnixStream> {
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    let directory = files::open_directory(parent)?; // open until the connection is made
+    let name = path.file_name().unwrap_or_default();
+    let short = Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name);
+    UnixStream::connect(short).await
 }
 
 async fn carry(stream: BoxStream, connection: u32, from: mpsc::Receiver<Vec<u8>>, sender: RequestSender) {
