@@ -225,7 +225,7 @@ fn an_agent_cannot_hold_up_the_end_of_its_commands() {
     let shell = "mkfifo /opt/fullsend/run/9.pid; sleep 7655";
     let world = gateway.world("", &json!({ "turns": [[{ "shell": shell }]] }));
     let mut running = world.spawn(&["run", "triage", "--quiet"]);
-    wait_for(|| gateway.calls("ExecSandboxInteractive").iter().any(|call| is_agent(call)).then_some(()));
+    wait_for(|| gateway.calls("ExecSandboxInteractive").iter().any(is_agent).then_some(()));
     wait_for(|| gateway.has_file("opt/fullsend/run/9.pid").then_some(()));
     let asked = Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
     assert!(asked.success());
