@@ -6,7 +6,7 @@ mod error;
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use egress::credentials::Secret;
@@ -314,6 +314,19 @@ impl Answer<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// The same, if the whole body comes before this moment: a server that sends byte by byte is not waited for.
+    pub fn whole_before(mut self, most: usize, deadline: Instant) -> Result<Vec<u8>, DownloadError> {
+        let mut bytes = Vec::new();
+        loop {
+            self.timeout = deadline.saturating_duration_since(Instant::now());
+            let Some(part) = self.next()? else { return Ok(bytes) };
+            if bytes.len() + part.len() > most {
+                return Err(DownloadError::TooLarge { address: self.address.to_string(), most });
+            }
+            bytes.extend_from_slice(&part);
         }
     }
 

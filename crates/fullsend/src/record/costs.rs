@@ -99,6 +99,10 @@ pub fn report(runs: &[StoredRun], by: CostKey, since: Option<&str>) -> CostRepor
             unreadable_runs += 1;
             continue;
         };
+        // A run that has just begun has no event yet.
+        if record.started.is_empty() {
+            continue;
+        }
         if since.is_some_and(|day| record.started.as_str() < day) {
             // Ids sort by time: every other run is older.
             break;
@@ -156,6 +160,8 @@ mod tests {
             record(2, "triage", "", Some(0.25)),
             record(2, "review", "a/b", None),
             record(3, "review", "a/b", Some(4.0)),
+            // One that has just begun.
+            Record::default(),
         ];
         let runs: Vec<StoredRun> =
             records.iter().zip(1..).map(|(record, number)| stored(place.path(), number, record)).collect();

@@ -15,11 +15,11 @@ use serde_json::Value as Json;
 use crate::event::log::{self, LogError};
 use crate::fetch::{Ask, DownloadError, Fetcher, HostNetwork, Post, WebAddress};
 use crate::record::conversation;
-use crate::render::otlp;
+use crate::render::otlp::{self, BatchLimit};
 use settings::{SettingsError, TelemetrySettings};
 
-/// One request stays small enough for the limits of collectors.
-const SPANS_PER_REQUEST: usize = 1000;
+/// One request stays small enough for the limits of collectors, unless one span alone is larger.
+const BATCH: BatchLimit = BatchLimit { spans: 1000, bytes: 4 << 20 };
 /// Longer answers are not read.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 /// How much of a collector's own words is shown.
@@ -86,15 +86,15 @@ pub fn send(run: &Path, variables: &dyn Fn(&str) -> Option<String>) -> Result<()
         return Ok(());
     };
     let TelemetrySettings { traces, metrics, timeout, options } = settings;
-    let deadline = Instant::now() + timeout;
     let events = log::read(&run.join("events.jsonl")).map_err(TelemetryError::Log)?;
     let plain =
         [&traces, &metrics].into_iter().flatten().map(|endpoint| endpoint.address.authority()).collect();
     let network = HostNetwork::of_host(variables, plain).map_err(TelemetryError::Send)?;
     let fetcher = Fetcher::new(network).map_err(TelemetryError::Send)?;
+    let deadline = Instant::now() + timeout;
     if let Some(endpoint) = &traces {
         let conversations = if options.captures_content { conversation::load(run) } else { Vec::new() };
-        for request in otlp::traces(&events, &conversations, &options, SPANS_PER_REQUEST) {
+        for request in otlp::traces(&events, &conversations, &options, BATCH) {
             post(&fetcher, endpoint, &request, deadline)?;
         }
     }
@@ -144,7 +144,7 @@ fn post(
     }
     // An answer that is cut off or in another form still means that the request was taken.
     let answer = answer
-        .whole(MAX_ANSWER_BYTES)
+        .whole_before(MAX_ANSWER_BYTES, deadline)
         .ok()
         .and_then(|bytes| serde_json::from_slice::<ExportAnswer>(&bytes).ok());
     let Some(part) = answer.and_then(|answer| answer.partial_success) else { return Ok(()) };

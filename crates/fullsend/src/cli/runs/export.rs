@@ -15,7 +15,8 @@ use crate::event::{Envelope, log};
 use crate::record::conversation;
 use crate::record::page::RunPage;
 use crate::record::store::StoredRun;
-use crate::render::{junit, otlp, page, run_findings};
+use crate::render::otlp::{self, BatchLimit};
+use crate::render::{junit, page, run_findings};
 use crate::telemetry::settings;
 
 #[derive(Args, Debug)]
@@ -74,7 +75,7 @@ fn write_spans(path: Option<&Path>, run: &StoredRun, events: &[Envelope]) -> Res
     let options = settings::options(&variable)
         .map_err(|error| Failure::new(Exit::Usage, format!("cannot export spans: {error}")))?;
     let conversations = conversation::load(&run.path);
-    let requests = otlp::traces(events, &conversations, &options, usize::MAX);
+    let requests = otlp::traces(events, &conversations, &options, BatchLimit::NONE);
     write(path, || requests.iter().map(line).collect())
 }
 

@@ -61,23 +61,55 @@ impl TraceParent {
     }
 }
 
-/// Export requests with all spans of a run, each with at most `batch` of them.
+/// How much one export request holds at most.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchLimit {
+    pub spans: usize,
+    pub bytes: usize,
+}
+
+impl BatchLimit {
+    /// Everything in one request.
+    pub const NONE: Self = Self { spans: usize::MAX, bytes: usize::MAX };
+
+    /// A span that is larger than a request may be has one of its own.
+    fn split(self, spans: Vec<Json>) -> Vec<Vec<Json>> {
+        let mut batches: Vec<Vec<Json>> = Vec::new();
+        let mut bytes = 0;
+        for span in spans {
+            let size = span.to_string().len();
+            match batches.last_mut() {
+                Some(batch) if batch.len() < self.spans && bytes + size <= self.bytes => {
+                    bytes += size;
+                    batch.push(span);
+                }
+                _ => {
+                    bytes = size;
+                    batches.push(vec![span]);
+                }
+            }
+        }
+        batches
+    }
+}
+
+/// Export requests with all spans of a run.
 pub fn traces(
     events: &[Envelope],
     conversations: &[ConversationRecord],
     options: &OtlpOptions,
-    batch: usize,
+    limit: BatchLimit,
 ) -> Vec<Json> {
     let content =
         if options.captures_content { SpanContent::new(conversations) } else { SpanContent::default() };
     let record = record::fold(events);
     let resource = resource(&record, options);
-    let request = |spans: &[Json]| {
+    let request = |spans: Vec<Json>| {
         json!({ "resourceSpans": [{
             "resource": resource, "scopeSpans": [{ "scope": scope(), "spans": spans }],
         }] })
     };
-    spans::spans(events, options, &content).chunks(batch).map(request).collect()
+    limit.split(spans::spans(events, options, &content)).into_iter().map(request).collect()
 }
 
 /// One export request with the metrics of a run.

@@ -63,7 +63,7 @@ fn sample() -> Vec<Envelope> {
 
 #[test]
 fn spans_hang_below_each_other_and_have_no_content() {
-    let exported = one(traces(&sample(), &conversations(), &OtlpOptions::default(), usize::MAX));
+    let exported = one(traces(&sample(), &conversations(), &OtlpOptions::default(), BatchLimit::NONE));
     let text = exported.to_string();
     assert!(!text.contains("secret"), "{text}");
     let spans = exported["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
@@ -89,7 +89,7 @@ fn spans_hang_below_each_other_and_have_no_content() {
 fn a_parent_of_the_caller_is_used_if_it_is_valid() {
     let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let options = OtlpOptions { parent: TraceParent::parse(parent), ..OtlpOptions::default() };
-    let exported = one(traces(&sample(), &[], &options, usize::MAX));
+    let exported = one(traces(&sample(), &[], &options, BatchLimit::NONE));
     let root = &exported["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
     assert_eq!(
         (&root["traceId"], &root["parentSpanId"]),
@@ -110,7 +110,7 @@ fn a_parent_of_the_caller_is_used_if_it_is_valid() {
 #[test]
 fn content_is_exported_if_it_is_asked_for() {
     let options = OtlpOptions { captures_content: true, ..OtlpOptions::default() };
-    let exported = one(traces(&sample(), &conversations(), &options, usize::MAX));
+    let exported = one(traces(&sample(), &conversations(), &options, BatchLimit::NONE));
     let spans = exported["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
     let find = |name: &str| spans.iter().find(|span| span["name"] == name).unwrap();
     let text = |span: &str, key: &str| attribute(find(span), key)["stringValue"].as_str().unwrap().to_owned();
@@ -128,10 +128,12 @@ fn many_spans_are_several_requests_of_one_program() {
     let resource =
         [("service.name", "ci"), ("team", "tools")].map(|(key, value)| (key.to_owned(), value.to_owned()));
     let options = OtlpOptions { resource: resource.to_vec(), ..OtlpOptions::default() };
-    let requests = traces(&sample(), &[], &options, 2);
+    let requests = traces(&sample(), &[], &options, BatchLimit { spans: 2, ..BatchLimit::NONE });
     let count =
         |request: &Json| request["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().len();
     assert_eq!(requests.iter().map(count).collect::<Vec<_>>(), [2, 2, 1]);
+    let small = traces(&sample(), &[], &options, BatchLimit { bytes: 1, ..BatchLimit::NONE });
+    assert_eq!(small.iter().map(count).collect::<Vec<_>>(), [1; 5], "bounded by bytes");
     for request in &requests {
         let resource = &request["resourceSpans"][0]["resource"];
         assert_eq!(attribute(resource, "service.name"), json!({ "stringValue": "ci" }));
