@@ -119,6 +119,8 @@ fn yaml() -> Vec<Case> {
         Case::new("missing", "", &[(HARNESS, "model: opus\n")]),
         says("missing", "inside a list", "host_files: [{src: a}]"),
         says("refused-key", "", "security: {enabled: false}"),
+        says("trigger", "", "trigger: event.repo == = 'acme/widgets'"),
+        says("trigger", "unknown name", "trigger: evnt.repo == 'acme/widgets'"),
         says("refused-key", "tools", "tools_binaries: [gh]"),
         Case::new("refused-key", "agent", &[(AGENT, "---\nallowed-tools: Bash\n---\nWrite `summary`.\n")]),
         Case::new("syntax", "", &[(HARNESS, "agent: [a\nmodel: b\n")]),

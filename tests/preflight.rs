@@ -123,8 +123,8 @@ fn refusals() -> Vec<Refusal> {
 fn unsupported() -> Vec<Refusal> {
     vec![
         refusal(
-            "runtime: native\nproviders: [model]\ntrigger: 'true'\n",
-            "`trigger` is not supported yet",
+            "runtime: native\nproviders: [model]\ntrigger: evnt.repo == ''\n",
+            "`trigger` cannot be used: `evnt` is not known",
             3,
         ),
         refusal(

@@ -6,6 +6,7 @@ mod refused;
 mod runs;
 mod sessions;
 mod started;
+mod webhooks;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -29,6 +29,7 @@ const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("model", &["egress"]),
     ("session", &[]),
     ("classifier", &[]),
+    ("trigger", &[]),
 ];
 
 /// The modules of the program, lowest first. A module may import those before it, never those after it.

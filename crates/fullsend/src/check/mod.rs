@@ -19,6 +19,7 @@ pub(crate) mod rules;
 pub(crate) mod secrets;
 pub(crate) mod services;
 mod skill_dependencies;
+pub(crate) mod trigger;
 
 use std::ops::Deref;
 

@@ -58,6 +58,7 @@ mod schema;
 mod self_test;
 mod serve;
 mod serve_runs;
+mod serve_webhooks;
 mod session;
 mod signals;
 mod signing;
@@ -65,6 +66,7 @@ mod store;
 mod sweep;
 mod telemetry;
 mod terminal;
+mod trigger;
 mod trusted_base;
 mod version;
 mod worker;
@@ -98,6 +100,9 @@ enum Command {
     /// Show runs and sessions in the browser, and serve them as an HTTP API
     #[command(after_help = "Example:\n  fullsend serve")]
     Serve(serve::Arguments),
+    /// Test which events of a forge start which harnesses
+    #[command(after_help = "Example:\n  fullsend trigger test --event payload.json --kind issues")]
+    Trigger(trigger::Arguments),
     /// Open the saved workspace of a run in a new sandbox without a network
     #[command(after_help = "Example:\n  fullsend enter latest -- ls -la")]
     Enter(enter::Arguments),
@@ -240,6 +245,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::SelfTest(arguments) => self_test::run(&arguments),
         Command::Session(arguments) => session::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Trigger(arguments) => trigger::run(&arguments),
         Command::Worker(arguments) => worker::run(&arguments),
         Command::Store(arguments) => store::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),

@@ -19,7 +19,7 @@ use super::session::bundle;
 use super::session::create::NewSession;
 use super::session::default_store::state_directory;
 use super::session::store::StoreOptions;
-use super::signals;
+use super::{serve_webhooks, signals, trigger};
 use crate::cancel::Cancel;
 use crate::serve::{self, AccessRules, AccessToken, Caller, Role, ServeBackend, ServeState, Server};
 
@@ -48,6 +48,9 @@ pub struct Arguments {
     /// How many runs that callers start may go on at the same time
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     max_runs: usize,
+    /// Take the webhooks that this file names
+    #[arg(long, value_name = "FILE")]
+    webhooks: Option<PathBuf>,
     /// The directory of runs [default: $XDG_STATE_HOME/fullsend/runs]
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
@@ -65,8 +68,17 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     tokens.extend(own.as_ref().map(|token| AccessToken::new(token, operator)));
     let directory = state_directory()?.join("serve");
     make_private(&directory)?;
-    let backend = backend(arguments, &runs, &directory)?;
-    let state = ServeState { runs, directory, max_runs: arguments.max_runs };
+    let webhooks = arguments.webhooks.as_deref().map(serve_webhooks::read).transpose()?.unwrap_or_default();
+    let mut withheld = vec![TOKEN_VARIABLE.to_owned()];
+    withheld.extend(webhooks.variables);
+    let starter = RunStarter {
+        layers: arguments.layers.clone(),
+        runs: runs.clone(),
+        directory: directory.clone(),
+        withheld,
+    };
+    let backend = backend(arguments, &runs, starter)?;
+    let state = ServeState { runs, directory, max_runs: arguments.max_runs, webhooks: webhooks.incoming };
     let executor = executor::start(2)?;
     let cancel = Cancel::default();
     signals::watch(executor.handle(), &cancel)?;
@@ -157,19 +169,14 @@ fn parse_token(place: &str, line: &str) -> Result<AccessToken, Failure> {
     Ok(AccessToken::new(token, Caller { name: name.to_owned(), role }))
 }
 
-fn backend(arguments: &Arguments, runs: &Path, directory: &Path) -> Result<ServeBackend, Failure> {
+fn backend(arguments: &Arguments, runs: &Path, starter: RunStarter) -> Result<ServeBackend, Failure> {
     let words = |failure: Failure| failure.message;
     let store = arguments.store.of(&arguments.layers);
     let layers = arguments.layers.clone();
     let exported_runs = runs.to_owned();
     let archived_runs = runs.to_owned();
     let imported_layers = arguments.layers.clone();
-    let starter = RunStarter {
-        layers: arguments.layers.clone(),
-        runs: runs.to_owned(),
-        directory: directory.to_owned(),
-        withheld: vec![TOKEN_VARIABLE.to_owned()],
-    };
+    let triggered_layers = arguments.layers.clone();
     let exports = state_directory()?.join("exports");
     let archive = state_directory()?.join("archive");
     Ok(ServeBackend {
@@ -198,6 +205,10 @@ fn backend(arguments: &Arguments, runs: &Path, directory: &Path) -> Result<Serve
             bundle::save_imported(id, attachments).map_err(words)
         }),
         start_run: Box::new(move |start| starter.start(start)),
+        evaluate_triggers: Box::new(move |event| {
+            let mut opened = triggered_layers.open().map_err(words)?;
+            Ok(trigger::evaluate(&mut opened, event, None))
+        }),
     })
 }
 

@@ -99,7 +99,7 @@ record! {
         sandbox: SandboxChoice,
         /// Values that hold on one forge only.
         forge: Option<Forges>,
-        /// When CI should start this harness, as a CEL expression over the event. Not supported yet.
+        /// Which events of a forge start this harness, as a CEL expression over `event`. Empty: it is started by hand.
         trigger: Option<At<String>>,
         /// Whether the repository's own skills are given to the agent, scanned. Default: false.
         allow_repo_skills: At<bool>,

@@ -13,9 +13,6 @@ pub fn fields(checked: &Checked) -> Vec<Diagnostic> {
         let message = format!("`{field}` is not supported yet");
         found.push(Diagnostic::error("not-supported", at, message).help(instead.to_owned()));
     };
-    if let Some(trigger) = &harness.trigger {
-        refuse(trigger.at, "trigger", "leave it out: the workflow decides when `fullsend run` starts");
-    }
     if harness.security.trace.enabled.value {
         let at = harness.security.trace.enabled.at;
         refuse(at, "security.trace", "leave it out: `events.jsonl` holds every decision");

@@ -10,6 +10,7 @@ use hyper::StatusCode;
 use serde_json::{Value as Json, json};
 
 use super::Server;
+use super::problem::Problem;
 use crate::event::clock::Moment;
 
 /// A longer file becomes `actions.jsonl.1`, in place of the one before.
@@ -38,9 +39,18 @@ impl ActionLog {
 }
 
 impl Server {
-    pub(super) async fn log_action(self: &Arc<Self>, by: &str, path: &str, status: StatusCode) {
-        let line =
-            json!({ "time": Moment::now().rfc3339(), "by": by, "path": path, "status": status.as_u16() });
+    /// `done` is what was answered.
+    pub(super) async fn log_action(
+        self: &Arc<Self>,
+        by: &str,
+        path: &str,
+        done: Result<StatusCode, &Problem>,
+    ) {
+        let status = done.unwrap_or_else(Problem::status).as_u16();
+        let mut line = json!({ "time": Moment::now().rfc3339(), "by": by, "path": path, "status": status });
+        if let Err(problem) = done {
+            line["problem"] = problem.detail().into();
+        }
         let logged = self.blocking(move |server| {
             server.action_log.append(&line);
             Ok(())

@@ -18,9 +18,11 @@ mod route;
 mod runs;
 mod session_feed;
 mod sessions;
+mod signature;
 mod start_keys;
 mod starts;
 mod stream;
+mod webhooks;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -39,6 +41,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use session::{Attachment, ImportTerms, SessionId, Sessions};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use trigger::TriggerEvent;
 
 pub use access::{AccessRules, AccessToken, Caller, Role};
 use action_log::ActionLog;
@@ -49,6 +52,7 @@ use problem::Problem;
 use session_feed::SessionFeed;
 use starts::Starts;
 pub use starts::{InputBody, NewRunBody, RunChild, RunStart};
+pub use webhooks::{EvaluatedTrigger, IncomingWebhook, WebhookForge, WebhookTarget};
 
 /// Connections beyond this wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 2048;
@@ -63,6 +67,7 @@ type OpenStore = dyn Fn() -> Result<Sessions, String> + Send + Sync;
 type CreateSession = dyn Fn(&NewSessionBody, &mut Sessions) -> Result<SessionId, String> + Send + Sync;
 type ExportSession = dyn Fn(&mut Sessions, SessionId) -> Result<PathBuf, String> + Send + Sync;
 type SaveAttachments = dyn Fn(SessionId, &[Attachment]) -> Result<(), String> + Send + Sync;
+type EvaluateTriggers = dyn Fn(&TriggerEvent) -> Result<Vec<EvaluatedTrigger>, String> + Send + Sync;
 type StartRun = dyn Fn(&RunStart) -> Result<RunChild, String> + Send + Sync;
 type ArchiveSession = dyn Fn(&mut Sessions, SessionId) -> Result<String, String> + Send + Sync;
 
@@ -81,6 +86,8 @@ pub struct ServeBackend {
     pub save_attachments: Box<SaveAttachments>,
     /// Starts the process of a run.
     pub start_run: Box<StartRun>,
+    /// What the triggers of all harnesses say about an event.
+    pub evaluate_triggers: Box<EvaluateTriggers>,
 }
 
 /// Where the server stores what is its own, and how much it does at once.
@@ -91,6 +98,7 @@ pub struct ServeState {
     pub directory: PathBuf,
     /// How many of the runs that it started may go on at the same time.
     pub max_runs: usize,
+    pub webhooks: Vec<IncomingWebhook>,
 }
 
 /// What the server serves, and to whom.
@@ -105,13 +113,14 @@ pub struct Server {
     reads: Semaphore,
     imports: Semaphore,
     starts: Arc<Starts>,
+    webhooks: Vec<IncomingWebhook>,
     action_log: ActionLog,
     metrics: Arc<Metrics>,
 }
 
 impl Server {
     pub fn new(state: ServeState, access: AccessRules, backend: ServeBackend) -> Self {
-        let ServeState { runs, directory, max_runs } = state;
+        let ServeState { runs, directory, max_runs, webhooks } = state;
         Self {
             runs,
             access,
@@ -121,6 +130,7 @@ impl Server {
             reads: Semaphore::new(MAX_READS),
             imports: Semaphore::new(MAX_IMPORTS),
             starts: Arc::new(Starts::new(max_runs, &directory)),
+            webhooks,
             action_log: ActionLog::new(&directory),
             metrics: Arc::default(),
         }

@@ -15,6 +15,7 @@ use super::query::MAX_LIMIT;
 use super::runs::{CancelBody, CancelledRun, EventList, RUNNING, RunList};
 use super::sessions::{SessionEventList, SessionList};
 use super::starts::{NewRunBody, StartedRun};
+use super::webhooks::WebhookAnswer;
 use crate::event::outcome::EndCause;
 use crate::record::Record;
 use crate::record::costs::{CostKey, CostReport};
@@ -34,6 +35,7 @@ pub fn document() -> Json {
     description.sessions();
     description.run_actions();
     description.actions();
+    description.webhooks();
     let schemas = description.generator.take_definitions(true);
     json!({
         "openapi": "3.1.0",
@@ -221,6 +223,17 @@ impl Description {
         let cancelled = self.json::<CancelledRun>();
         let summary = "Cancel a run, wherever on this machine it was started";
         self.post("/v1/runs/{id}/cancel", summary, "202", &body, &cancelled);
+    }
+
+    fn webhooks(&mut self) {
+        let path = "/v1/webhooks/{name}";
+        let body = json!({ "application/json": { "schema": { "type": "object" } } });
+        let answer = self.json::<WebhookAnswer>();
+        self.post(path, "Take a webhook of a forge, which is signed", "202", &body, &answer);
+        let name = json!({ "name": "name", "in": "path", "required": true, "schema": { "type": "string" },
+                           "description": "As the file of `--webhooks` names it" });
+        self.paths[path]["post"]["parameters"] = json!([name]);
+        self.paths[path]["post"]["security"] = json!([]);
     }
 
     fn actions(&mut self) {

@@ -13,7 +13,7 @@ use super::actions::{Action, InterruptBody};
 use super::answer::{self, AnswerBody};
 use super::problem::Problem;
 use super::{
-    Server, artifact, body, costs, header, metrics, openapi, runs, session_feed, sessions, starts, stream,
+    Server, artifact, body, costs, header, metrics, openapi, runs, session_feed, sessions, starts, stream, webhooks,
 };
 
 /// What a path names.
@@ -36,6 +36,7 @@ enum Route<'a> {
     Export(&'a str),
     DeadLetters(&'a str),
     Act(&'a str, SessionAction<'a>),
+    Webhook(&'a str),
 }
 
 /// What a request does with a session.
@@ -71,20 +72,21 @@ impl<'a> Route<'a> {
             ["v1", "sessions", id, "export"] => Self::Export(id),
             ["v1", "sessions", id, "dead-letters"] => Self::DeadLetters(id),
             ["v1", "sessions", id, ref action @ ..] => Self::Act(id, SessionAction::find(action)?),
+            ["v1", "webhooks", name] => Self::Webhook(name),
             _ => return None,
         })
     }
 
-    /// The page and the description of the API hold no data: a browser loads them without a token.
+    /// The page and the description of the API hold no data: a browser loads them without a token. A webhook has a signature.
     fn is_open(&self) -> bool {
-        matches!(self, Self::Page | Self::Description)
+        matches!(self, Self::Page | Self::Description | Self::Webhook(_))
     }
 
     /// The methods of the path, as `Allow` lists them.
     fn methods(&self) -> &'static str {
         match self {
             Self::Runs | Self::Sessions | Self::SessionEvents(_) => "GET, POST",
-            Self::CancelRun(_) | Self::ImportSession | Self::Act(..) => "POST",
+            Self::CancelRun(_) | Self::ImportSession | Self::Act(..) | Self::Webhook(_) => "POST",
             _ => "GET",
         }
     }
@@ -122,12 +124,14 @@ pub(super) async fn answer(
     if !route.methods().split(", ").any(|method| head.method == method) {
         return Err(Problem::method_not_allowed(route.methods()));
     }
+    if let Route::Webhook(name) = route {
+        return webhooks::receive(server, name, head, content).await;
+    }
     match caller {
         Some(caller) if head.method == Method::POST => {
             caller.check_may_act()?;
             let done = act(server, &caller, &route, head, content).await;
-            let status = done.as_ref().map_or_else(Problem::status, Response::status);
-            server.log_action(&caller.name, path, status).await;
+            server.log_action(&caller.name, path, done.as_ref().map(Response::status)).await;
             done
         }
         _ => read(server, route, head).await,
@@ -154,7 +158,7 @@ async fn read(server: &Arc<Server>, route: Route<'_>, head: &Parts) -> Result<Re
         Route::SessionEvents(id) => sessions::events(server, id, query).await,
         Route::Export(id) => artifact::export(server, id).await,
         Route::DeadLetters(id) => sessions::dead_letters(server, id).await,
-        Route::CancelRun(_) | Route::ImportSession | Route::Act(..) => {
+        Route::CancelRun(_) | Route::ImportSession | Route::Act(..) | Route::Webhook(_) => {
             Err(Problem::method_not_allowed(route.methods()))
         }
     }

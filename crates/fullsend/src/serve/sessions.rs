@@ -64,7 +64,15 @@ impl Server {
         caller: Option<&Caller>,
         work: impl FnOnce(&mut Sessions, &Self) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
-        let actor = caller.map(|caller| caller.name.clone());
+        self.with_actor(caller.map(|caller| caller.name.clone()), work).await
+    }
+
+    /// The same for who is no caller: a webhook.
+    pub(super) async fn with_actor<T: Send + 'static>(
+        self: &Arc<Self>,
+        actor: Option<String>,
+        work: impl FnOnce(&mut Sessions, &Self) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
         self.blocking(move |server| {
             let idle = server.idle_stores().pop();
             let mut sessions =

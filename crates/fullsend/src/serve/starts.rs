@@ -77,6 +77,12 @@ pub struct RunChild {
     pub files: tempfile::TempDir,
 }
 
+/// A run with an id, and with a process unless it has ended.
+pub(super) struct BegunRun {
+    pub(super) id: String,
+    live: Option<Arc<LiveRun>>,
+}
+
 /// The runs that the server started and that have not ended.
 pub struct Starts {
     max_runs: usize,
@@ -192,23 +198,24 @@ impl Starts {
 }
 
 pub(super) async fn start(action: &Action<'_>, body: NewRunBody) -> Result<Response<AnswerBody>, Problem> {
-    let id = action.server.start_run(&action.caller.name, action.key.clone(), body).await?;
+    let begun = action.server.begin_run(&action.caller.name, action.key.clone(), body).await?;
+    let id = action.server.wait_until_begun(begun).await?;
     Ok(answer::created_at(&format!("/v1/runs/{id}"), &StartedRun { id }))
 }
 
 impl Server {
-    /// Starts a run and waits until it has begun. The same key starts one run.
-    pub(super) async fn start_run(
+    /// Starts the process of a run. The same key starts one run.
+    pub(super) async fn begin_run(
         self: &Arc<Self>,
         by: &str,
         key: Option<String>,
         body: NewRunBody,
-    ) -> Result<String, Problem> {
+    ) -> Result<BegunRun, Problem> {
         let by = by.to_owned();
-        let entered = self.blocking(move |server| {
+        let begun = self.blocking(move |server| {
             let id = server.run_id(&by, key.as_deref(), &body)?;
             if store::with_id(&server.runs, &id).is_some() {
-                return Ok((id, None));
+                return Ok(BegunRun { id, live: None });
             }
             let (live, is_new) = server.starts.enter(&id)?;
             if is_new {
@@ -218,13 +225,9 @@ impl Server {
                     Err(why) => server.starts.end(&id, &live, why),
                 }
             }
-            Ok((id, Some(live)))
+            Ok(BegunRun { id, live: Some(live) })
         });
-        let (id, live) = entered.await?;
-        match live {
-            Some(live) => self.wait_until_begun(id, &live).await,
-            None => Ok(id),
-        }
+        begun.await
     }
 
     fn run_id(&self, by: &str, key: Option<&str>, body: &NewRunBody) -> Result<String, Problem> {
@@ -237,7 +240,9 @@ impl Server {
     }
 
     /// A run has begun when it has a log: from then on it can be read and followed.
-    async fn wait_until_begun(self: &Arc<Self>, id: String, live: &LiveRun) -> Result<String, Problem> {
+    pub(super) async fn wait_until_begun(self: &Arc<Self>, begun: BegunRun) -> Result<String, Problem> {
+        let BegunRun { id, live } = begun;
+        let Some(live) = live else { return Ok(id) };
         let deadline = Instant::now() + MAX_START_TIME;
         loop {
             // Asked first: a run that has ended may have begun.

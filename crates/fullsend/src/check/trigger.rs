@@ -1,0 +1,11 @@
+//! The `trigger` of a harness: an expression that cannot be used starts nothing, and nobody would notice.
+
+use trigger::Trigger;
+use yaml::{At, Diagnostic};
+
+pub fn problem(expression: &At<String>) -> Option<Diagnostic> {
+    let error = Trigger::compile(&expression.value).err()?;
+    let message = format!("`trigger` cannot be used: {error}");
+    let help = "write a CEL expression over `event`, such as: event.transition.kind == 'opened'";
+    Some(Diagnostic::error("trigger", expression.at, message).help(help))
+}
