@@ -12,7 +12,11 @@ const QUICK: &str = r#"{"turns":[[{"finish":{"summary":"x"}}]]}"#;
 const SLOW: &str = r#"{"turns":[[{"shell":"sleep 600"}],[{"finish":{"summary":"x"}}]]}"#;
 
 fn served(scenario: &str, more: &[&str]) -> (World, Served) {
-    let world = staffed_world(with_token(World::scripted("timeout_minutes: 20\n", scenario)));
+    served_with("timeout_minutes: 20\n", scenario, more)
+}
+
+fn served_with(harness: &str, scenario: &str, more: &[&str]) -> (World, Served) {
+    let world = staffed_world(with_token(World::scripted(harness, scenario)));
     let served = Served::start_with(&world, &[&["--tokens", "../tokens"], more].concat());
     (world, served)
 }
@@ -32,7 +36,7 @@ fn start(served: &Served, body: &Json) -> String {
 
 #[test]
 fn an_operator_starts_a_run_and_follows_it_to_its_end() {
-    let (world, served) = served(QUICK, &[]);
+    let (world, served) = served_with("required_env: [TOPIC]\n", QUICK, &[]);
     let body = json!({
         "harness": "triage", "prompt": "look", "vars": { "TOPIC": "a b" }, "max_usd": 0.5,
         "inputs": [{ "name": "report.txt", "content": "it fails" }],
@@ -53,8 +57,8 @@ fn an_operator_starts_a_run_and_follows_it_to_its_end() {
         record["outcome"].is_string().then_some(record)
     });
     assert_eq!(record["outcome"], "completed", "{record:#}");
-    let verified = world.run(&["runs", "verify", &id]);
-    assert_eq!(verified.code, 0, "{}", verified.all());
+    // The log says the outcome before the record is written.
+    wait_for(|| (world.run(&["runs", "verify", &id]).code == 0).then_some(()));
     wait_for(|| {
         let left = fs::read_dir(world.path("state/fullsend/serve")).unwrap().flatten();
         let names: Vec<_> = left.map(|entry| entry.file_name().into_string().unwrap()).collect();
@@ -119,7 +123,7 @@ fn a_run_is_cancelled_wherever_it_was_started_and_the_log_says_by_whom() {
 
 #[test]
 fn what_cannot_be_started_is_said_and_starts_nothing() {
-    let (_world, served) = served(QUICK, &[]);
+    let (world, served) = served(QUICK, &[]);
     let wrong = |body: Json, status: u16, name: &str, why: &str| {
         let reply = served.post("/v1/runs", &body);
         reply.is_problem(status, name);
@@ -131,10 +135,20 @@ fn what_cannot_be_started_is_said_and_starts_nothing() {
     for name in ["nobody", "ask", "--help", "../triage", "", "https://example.com/x.yaml"] {
         wrong(json!({ "harness": name }), 422, "not-started", "there is no harness");
     }
-    for name in ["PATH", "FULLSEND_SIGN_KEY", "HTTPS_PROXY", "LD_PRELOAD", "GITHUB_OUTPUT"] {
+    for name in ["PATH", "FULLSEND_SIGN_KEY", "HTTPS_PROXY", "LD_PRELOAD", "GITHUB_OUTPUT", "XDG_DATA_HOME"] {
         wrong(with("vars", json!({ name: "x" })), 422, "not-started", "cannot be set by a caller");
     }
-    wrong(with("vars", json!({ "A B": "x" })), 422, "not-started", "is not the name of a variable");
+    for name in ["A B", "ANTHROPIC_BASE_URL", "TOPIC"] {
+        wrong(with("vars", json!({ name: "x" })), 422, "not-started", "does not take the variable");
+    }
+    // What names a file of the host is not for callers, although the harness names it.
+    let file = "agent: agents/triage.md\nruntime: native\nproviders: [model]\noutput_schema: schemas/triage.json\n\
+                env: {sandbox: {COPY: '${WHERE}', OWN: '${OWN}'}}\n\
+                host_files: [{src: '${WHERE}', dest: /sandbox/workspace/x, optional: true}]\n";
+    world.write("repo/.fullsend/harness/files.yaml", file);
+    let body = |name: &str| json!({ "harness": "files", "vars": { name: "/etc/passwd" } });
+    wrong(body("WHERE"), 422, "not-started", "does not take the variable `WHERE`");
+    wrong(body("OWN"), 422, "not-started", "WHERE, which is not set");
     for name in ["../x", "", ".env", "a/b"] {
         let inputs = json!([{ "name": name, "content": "" }]);
         wrong(with("inputs", inputs), 422, "not-started", "is not the name of an input");
@@ -153,6 +167,20 @@ fn the_runs_that_were_started_end_with_the_server() {
     let record = fs::read_to_string(world.path(&format!("state/fullsend/runs/local/{id}/run.json"))).unwrap();
     let record: Json = serde_json::from_str(&record).unwrap();
     assert_eq!(record["outcome"], "interrupted", "the server waits for the record");
+}
+
+#[test]
+fn the_files_of_a_run_whose_server_was_killed_are_removed() {
+    let world = staffed_world(with_token(World::scripted("", QUICK)));
+    let own = std::process::id();
+    let place = world.path("state/fullsend/serve");
+    // No process has this id: it is beyond the largest.
+    for name in ["start-4194305-x".to_owned(), format!("start-{own}-y"), "start-keys".to_owned()] {
+        fs::create_dir_all(place.join(name)).unwrap();
+    }
+    let _served = Served::start_with(&world, &["--tokens", "../tokens"]);
+    assert!(!place.join("start-4194305-x").exists());
+    assert!(place.join(format!("start-{own}-y")).exists() && place.join("start-keys").exists());
 }
 
 #[test]

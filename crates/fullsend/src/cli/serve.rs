@@ -19,7 +19,7 @@ use super::session::bundle;
 use super::session::create::NewSession;
 use super::session::default_store::state_directory;
 use super::session::store::StoreOptions;
-use super::{serve_webhooks, signals, trigger};
+use super::{serve_runs, serve_webhooks, signals, trigger};
 use crate::cancel::Cancel;
 use crate::serve::{self, AccessRules, AccessToken, Caller, Role, ServeBackend, ServeState, Server};
 
@@ -68,6 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     tokens.extend(own.as_ref().map(|token| AccessToken::new(token, operator)));
     let directory = state_directory()?.join("serve");
     make_private(&directory)?;
+    serve_runs::sweep(&directory);
     let webhooks = arguments.webhooks.as_deref().map(serve_webhooks::read).transpose()?.unwrap_or_default();
     let mut withheld = vec![TOKEN_VARIABLE.to_owned()];
     withheld.extend(webhooks.variables);
@@ -107,10 +108,11 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 /// The runs that callers started end with the server, each in its own order. A second signal waits for none.
 async fn end_runs(server: &Server, cancel: &Cancel) {
     let starts = server.starts();
-    starts.terminate();
+    starts.close();
     let deadline = tokio::time::Instant::now() + MAX_ENDING;
     while starts.count() > 0 && !cancel.is_urgent() && tokio::time::Instant::now() < deadline {
         tokio::time::sleep(TICK).await;
+        starts.close();
     }
 }
 

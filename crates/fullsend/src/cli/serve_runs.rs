@@ -1,6 +1,7 @@
 //! How `serve` starts a run: the same program, with the same layers, as a process of its own. What a caller may set is less than
 //! what the command line may: no variable of the host is replaced.
 
+use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,8 +9,12 @@ use std::process::{Command, Stdio};
 use super::configuration::ConfigurationOptions;
 use crate::dispatch::request::DispatchRequest;
 use crate::harness::provider;
+use crate::resolve::{resolve, variables};
 use crate::scripts;
 use crate::serve::{InputBody, NewRunBody, RunChild, RunStart};
+
+/// How the directories with the files of runs begin; the id of the server's process is next.
+const FILES: &str = "start-";
 
 /// Where runs are started from.
 pub struct RunStarter {
@@ -23,10 +28,12 @@ pub struct RunStarter {
 
 impl RunStarter {
     pub fn start(&self, start: &RunStart) -> Result<RunChild, String> {
-        self.check_harness(&start.body.harness)?;
-        start.body.vars.keys().try_for_each(|name| check_variable(name))?;
+        self.check(&start.body)?;
         let failed = |error: std::io::Error| format!("the run cannot be started: {error}");
-        let files = tempfile::Builder::new().prefix("start-").tempdir_in(&self.directory).map_err(failed)?;
+        let files = tempfile::Builder::new()
+            .prefix(&format!("{FILES}{}-", std::process::id()))
+            .tempdir_in(&self.directory)
+            .map_err(failed)?;
         let mut command = Command::new("/proc/self/exe");
         command.args(self.arguments(start, files.path())?);
         for name in &self.withheld {
@@ -41,15 +48,23 @@ impl RunStarter {
         Ok(RunChild { child: spawned.map_err(failed)?, files })
     }
 
-    /// Only what `fullsend list` lists, by its name.
-    fn check_harness(&self, name: &str) -> Result<(), String> {
-        let opened = self.layers.open().map_err(|failure| failure.message)?;
-        let is_known = opened.library.layers.names("harness").iter().any(|known| known == name);
+    /// Only what `fullsend list` lists, by its name, and only the variables that it wants from a caller.
+    fn check(&self, body: &NewRunBody) -> Result<(), String> {
+        let name = &body.harness;
+        let mut opened = self.layers.open().map_err(|failure| failure.message)?;
+        let is_known = opened.library.layers.names("harness").contains(name);
         // A name that the command line would read as an option is not a name.
-        if is_known && !name.starts_with('-') {
+        if !is_known || name.starts_with('-') {
+            return Err(format!("there is no harness `{name}`"));
+        }
+        if body.vars.is_empty() {
             return Ok(());
         }
-        Err(format!("there is no harness `{name}`"))
+        let resolved = resolve(&mut opened.library, name, &opened.choices, &mut Vec::new());
+        let resolved = resolved
+            .ok_or_else(|| format!("the harness `{name}` cannot be read: see `fullsend check {name}`"))?;
+        let wanted = variables::settable(&resolved.harness);
+        body.vars.keys().try_for_each(|variable| check_variable(variable, &wanted))
     }
 
     fn arguments(&self, start: &RunStart, files: &Path) -> Result<Vec<String>, String> {
@@ -87,13 +102,32 @@ impl RunStarter {
     }
 }
 
-/// A caller sets variables of its own. Those that decide what runs on the host, and those that the host has, stay as they are.
-fn check_variable(name: &str) -> Result<(), String> {
-    let decides = name.starts_with("FULLSEND_") || scripts::is_passed(name) || provider::is_reserved(name);
-    if decides || std::env::var_os(name).is_some() {
+/// A caller sets variables that the harness wants. Those that decide what runs on the host, and those that the host has, stay as
+/// they are, whatever a harness wants.
+fn check_variable(name: &str, wanted: &BTreeSet<String>) -> Result<(), String> {
+    let decides = ["FULLSEND_", "XDG_"].iter().any(|prefix| name.starts_with(prefix))
+        || scripts::is_passed(name)
+        || provider::is_reserved(name)
+        || std::env::var_os(name).is_some();
+    if decides {
         return Err(format!("the variable `{name}` cannot be set by a caller"));
     }
+    if !wanted.contains(name) {
+        let why = "it is not in `required_env` or `env`, or it names a file of the host";
+        return Err(format!("the harness does not take the variable `{name}`: {why}"));
+    }
     Ok(())
+}
+
+/// Removes the files of runs whose server was killed.
+pub fn sweep(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let server = name.strip_prefix(FILES).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        if server.is_some_and(|server| !Path::new(&format!("/proc/{server}")).exists()) {
+            drop(std::fs::remove_dir_all(entry.path()));
+        }
+    }
 }
 
 fn write_inputs(files: &Path, inputs: &[InputBody]) -> Result<Vec<PathBuf>, String> {

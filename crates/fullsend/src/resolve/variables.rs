@@ -1,6 +1,8 @@
 //! Which variables of the host's environment a harness needs, and which of them are missing. Values never leave this
 //! module except through `Template::expand`.
 
+use std::collections::BTreeSet;
+
 use yaml::{Diagnostic, Span};
 
 use super::library::Library;
@@ -95,6 +97,24 @@ fn of_strictness(how: Strictness, code: &'static str, at: Span, message: String)
         Strictness::Required => Diagnostic::error(code, at, message),
         Strictness::Warned => Diagnostic::warning(code, at, message),
     }
+}
+
+/// The variables that a caller over the network may set: those that become variables of the agent and of scripts. What names a
+/// file, an image or a program of the host, or goes to a server, stays with the host.
+pub fn settable(harness: &Harness) -> BTreeSet<String> {
+    let names = |template: &Template| template.variables().map(str::to_owned).collect::<Vec<_>>();
+    let mut wanted: BTreeSet<String> =
+        harness.required_env.iter().map(|name| name.as_str().to_owned()).collect();
+    let mut kept = BTreeSet::new();
+    for (field, _, template) in templates(harness) {
+        let is_variable =
+            ["env.runner.", "env.sandbox.", "runner_env."].iter().any(|prefix| field.starts_with(prefix));
+        let place = if is_variable { &mut wanted } else { &mut kept };
+        place.extend(names(template));
+    }
+    kept.extend(harness.host_files.0.iter().flat_map(|file| names(&file.src.value)));
+    wanted.retain(|name| !kept.contains(name));
+    wanted
 }
 
 /// Every text of a harness that may hold `${VAR}`, with its field.

@@ -30,10 +30,14 @@ struct CancelRequest {
 /// Asks the runner of this directory to cancel its run. A second request is the same request.
 pub fn ask(directory: &Path, by: &str) -> io::Result<()> {
     let file = directory.join(FILE);
-    // The runner must not see a part of the file.
-    let unfinished = file.with_extension("part");
-    std::fs::write(&unfinished, serde_json::to_vec(&CancelRequest { by: by.to_owned() })?)?;
-    std::fs::rename(&unfinished, &file)
+    // The runner must not see a part of the file, and two callers may ask at once.
+    let unfinished = file.with_extension(format!("{}.part", uuid::Uuid::new_v4().simple()));
+    let written = std::fs::write(&unfinished, serde_json::to_vec(&CancelRequest { by: by.to_owned() })?);
+    let renamed = written.and_then(|()| std::fs::rename(&unfinished, &file));
+    if renamed.is_err() {
+        drop(std::fs::remove_file(&unfinished));
+    }
+    renamed
 }
 
 /// Whether no runner has taken the request yet.
@@ -62,7 +66,10 @@ impl CancelWatch {
             while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                 if let Some(CancelRequest { by }) = take(&file) {
                     emit.emit(RunEvent::OperatorAction { by, action: OperatorActionKind::Cancel });
-                    cancel.cancel(CancelReason::Interrupted);
+                    // A second call would end the run at once, without its order.
+                    if !cancel.is_cancelled() {
+                        cancel.cancel(CancelReason::Interrupted);
+                    }
                 }
             }
         };
@@ -105,11 +112,19 @@ mod tests {
             assert!(Instant::now() < deadline, "the request was not taken");
             std::thread::sleep(Duration::from_millis(10));
         }
+        ask(place.path(), "bob").unwrap();
+        while is_waiting(place.path()) {
+            assert!(Instant::now() < deadline, "the second request was not taken");
+            std::thread::sleep(Duration::from_millis(10));
+        }
         drop(watch);
+        assert!(!cancel.is_urgent(), "the run still ends in its own order");
         assert!(!is_waiting(place.path()) && !take_back(place.path()));
         let events = crate::event::log::read(&log).unwrap();
-        let by = RunEvent::OperatorAction { by: "alice".to_owned(), action: OperatorActionKind::Cancel };
-        assert_eq!(events.iter().map(|line| line.event.clone()).collect::<Vec<_>>(), [by]);
+        let by =
+            |by: &str| RunEvent::OperatorAction { by: by.to_owned(), action: OperatorActionKind::Cancel };
+        let logged: Vec<RunEvent> = events.iter().map(|line| line.event.clone()).collect();
+        assert_eq!(logged, [by("alice"), by("bob")]);
         ask(place.path(), "alice").unwrap();
         assert!(is_waiting(place.path()) && take_back(place.path()), "no runner takes it any more");
     }

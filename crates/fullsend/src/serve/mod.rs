@@ -188,7 +188,7 @@ pub async fn serve(listener: TcpListener, server: Arc<Server>) {
 
 async fn respond(server: &Arc<Server>, request: Request<Incoming>) -> Response<AnswerBody> {
     let (head, content) = request.into_parts();
-    let response = match route::answer(server, &head, content).await {
+    let response = match route::answer(server, head, content).await {
         Ok(response) => response,
         Err(problem) => problem.response(),
     };

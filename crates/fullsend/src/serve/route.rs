@@ -110,31 +110,47 @@ impl<'a> SessionAction<'a> {
 
 pub(super) async fn answer(
     server: &Arc<Server>,
-    head: &Parts,
+    head: Parts,
     content: Incoming,
 ) -> Result<Response<AnswerBody>, Problem> {
-    server.access.check_origin(head)?;
+    server.access.check_origin(&head)?;
     let path = head.uri.path();
     let route = Route::find(path);
     let caller = match &route {
         Some(route) if route.is_open() => None,
-        _ => Some(server.access.check_token(head)?),
+        _ => Some(server.access.check_token(&head)?),
     };
     let route = route.ok_or_else(|| Problem::not_found(format!("there is nothing at {path}")))?;
     if !route.methods().split(", ").any(|method| head.method == method) {
         return Err(Problem::method_not_allowed(route.methods()));
     }
-    if let Route::Webhook(name) = route {
-        return webhooks::receive(server, name, head, content).await;
+    if head.method != Method::POST {
+        return read(server, route, &head).await;
     }
-    match caller {
-        Some(caller) if head.method == Method::POST => {
-            caller.check_may_act()?;
-            let done = act(server, &caller, &route, head, content).await;
+    if let Some(caller) = &caller {
+        caller.check_may_act()?;
+    }
+    // A task of its own: a caller who hangs up leaves no action without its line in the log.
+    let done = tokio::spawn(act_and_log(Arc::clone(server), caller, head, content)).await;
+    done.unwrap_or_else(|_| Err(Problem::internal("the request could not be answered")))
+}
+
+/// Only an operator comes here, or a webhook, which is no caller.
+async fn act_and_log(
+    server: Arc<Server>,
+    caller: Option<Caller>,
+    head: Parts,
+    content: Incoming,
+) -> Result<Response<AnswerBody>, Problem> {
+    let path = head.uri.path();
+    match (Route::find(path), caller) {
+        (Some(Route::Webhook(name)), None) => webhooks::receive(&server, name, &head, content).await,
+        (Some(route), Some(caller)) => {
+            let done = act(&server, &caller, &route, &head, content).await;
             server.log_action(&caller.name, path, done.as_ref().map(Response::status)).await;
             done
         }
-        _ => read(server, route, head).await,
+        _ => Err(Problem::not_found(format!("there is nothing at {path}"))),
     }
 }
 
@@ -164,7 +180,6 @@ async fn read(server: &Arc<Server>, route: Route<'_>, head: &Parts) -> Result<Re
     }
 }
 
-/// Only an operator comes here.
 async fn act(
     server: &Arc<Server>,
     caller: &Caller,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 use std::process::Child;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -36,7 +37,7 @@ pub struct NewRunBody {
     pub harness: String,
     /// What the agent is asked.
     pub prompt: Option<String>,
-    /// Variables for `${NAME}` in the harness. Those of the server's own environment cannot be set.
+    /// Variables that the harness takes. Those of the server's own environment cannot be set.
     #[serde(default)]
     pub vars: BTreeMap<String, String>,
     /// Files for the agent to read.
@@ -87,6 +88,7 @@ pub(super) struct BegunRun {
 pub struct Starts {
     max_runs: usize,
     keys: StartKeys,
+    is_closing: AtomicBool,
     live: Mutex<BTreeMap<String, Arc<LiveRun>>>,
 }
 
@@ -97,7 +99,11 @@ struct LiveRun(Mutex<LiveState>);
 enum LiveState {
     #[default]
     Starting,
-    Running(Child),
+    Running {
+        child: Child,
+        /// A second signal would end it at once, without its order.
+        is_told: bool,
+    },
     /// What it wrote to standard error, or why it was not started.
     Ended(String),
 }
@@ -107,9 +113,10 @@ impl LiveRun {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the process to end. It is not reaped meanwhile, so that the id is still its own.
+    /// Asks the process to end, once. It is not reaped meanwhile, so that the id is still its own.
     fn terminate(&self) {
-        if let LiveState::Running(child) = &mut *self.state()
+        if let LiveState::Running { child, is_told } = &mut *self.state()
+            && !std::mem::replace(is_told, true)
             && matches!(child.try_wait(), Ok(None))
             && let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
         {
@@ -122,7 +129,7 @@ impl LiveRun {
     fn has_ended(&self) -> bool {
         match &mut *self.state() {
             LiveState::Starting => false,
-            LiveState::Running(child) => !matches!(child.try_wait(), Ok(None)),
+            LiveState::Running { child, .. } => !matches!(child.try_wait(), Ok(None)),
             LiveState::Ended(_) => true,
         }
     }
@@ -136,7 +143,12 @@ impl LiveRun {
 
 impl Starts {
     pub(super) fn new(max_runs: usize, directory: &Path) -> Self {
-        Self { max_runs, keys: StartKeys::new(directory), live: Mutex::default() }
+        Self {
+            max_runs,
+            keys: StartKeys::new(directory),
+            is_closing: AtomicBool::new(false),
+            live: Mutex::default(),
+        }
     }
 
     fn live(&self) -> MutexGuard<'_, BTreeMap<String, Arc<LiveRun>>> {
@@ -148,16 +160,21 @@ impl Starts {
         self.live().len()
     }
 
-    /// Asks all to end, in their own order.
-    pub fn terminate(&self) {
+    /// Starts no more, and asks all to end, in their own order. Called again, it asks those that were just started.
+    pub fn close(&self) {
+        self.is_closing.store(true, Ordering::SeqCst);
         self.live().values().for_each(|live| live.terminate());
     }
 
-    /// The run with this id, and whether it is new here and must be started.
-    fn enter(&self, id: &str) -> Result<(Arc<LiveRun>, bool), Problem> {
+    /// The run with this id. It must be started if a slot comes with it.
+    fn enter(self: &Arc<Self>, id: &str) -> Result<(Arc<LiveRun>, Option<Slot>), Problem> {
         let mut all = self.live();
         if let Some(live) = all.get(id) {
-            return Ok((Arc::clone(live), false));
+            return Ok((Arc::clone(live), None));
+        }
+        if self.is_closing.load(Ordering::SeqCst) {
+            let why = "the server ends";
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "closing", why));
         }
         if all.len() >= self.max_runs {
             let why = format!("{} runs go on, which is the most; try again later", all.len());
@@ -165,35 +182,61 @@ impl Starts {
         }
         let live = Arc::<LiveRun>::default();
         all.insert(id.to_owned(), Arc::clone(&live));
-        Ok((live, true))
+        let slot = Slot {
+            starts: Arc::clone(self),
+            id: id.to_owned(),
+            live: Arc::clone(&live),
+            text: "the run could not be started".to_owned(),
+        };
+        Ok((live, Some(slot)))
     }
+}
 
-    fn end(&self, id: &str, live: &LiveRun, text: String) {
-        *live.state() = LiveState::Ended(text);
-        self.live().remove(id);
+/// The place of a run that goes on. It is free again when this is dropped, whatever went wrong before.
+struct Slot {
+    starts: Arc<Starts>,
+    id: String,
+    live: Arc<LiveRun>,
+    /// What is said about the end.
+    text: String,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let ended = LiveState::Ended(std::mem::take(&mut self.text));
+        if let LiveState::Running { mut child, .. } = std::mem::replace(&mut *self.live.state(), ended)
+            && matches!(child.try_wait(), Ok(None))
+        {
+            // Nobody follows it any more.
+            drop(child.kill());
+            drop(child.wait());
+        }
+        self.starts.live().remove(&self.id);
     }
+}
 
-    /// Follows the process on a thread of its own until it ends.
-    fn follow(self: &Arc<Self>, id: &str, live: &Arc<LiveRun>, process: RunChild) {
+impl Slot {
+    /// Follows the process on a thread of its own until it ends. Without a thread it ends now.
+    fn follow(self, process: RunChild) {
         let RunChild { mut child, files } = process;
         let errors = child.stderr.take();
-        *live.state() = LiveState::Running(child);
-        let starts = Arc::clone(self);
-        let live = Arc::clone(live);
-        let id = id.to_owned();
-        std::thread::spawn(move || {
+        *self.live.state() = LiveState::Running { child, is_told: false };
+        let mut slot = self;
+        let follow = move || {
+            let slot = &mut slot;
             let mut text = Vec::new();
             if let Some(mut errors) = errors {
                 drop(errors.by_ref().take(MAX_ERROR_BYTES).read_to_end(&mut text));
                 // A process whose errors nobody reads would stop.
                 drop(std::io::copy(&mut errors, &mut std::io::sink()));
             }
-            while !live.has_ended() {
+            while !slot.live.has_ended() {
                 std::thread::sleep(TICK);
             }
+            slot.text = String::from_utf8_lossy(&text).into_owned();
             drop(files);
-            starts.end(&id, &live, String::from_utf8_lossy(&text).into_owned());
-        });
+        };
+        drop(std::thread::Builder::new().name("started run".to_owned()).spawn(follow));
     }
 }
 
@@ -217,12 +260,12 @@ impl Server {
             if store::with_id(&server.runs, &id).is_some() {
                 return Ok(BegunRun { id, live: None });
             }
-            let (live, is_new) = server.starts.enter(&id)?;
-            if is_new {
+            let (live, slot) = server.starts.enter(&id)?;
+            if let Some(mut slot) = slot {
                 let start = RunStart { id: id.clone(), by, body };
                 match (server.backend.start_run)(&start) {
-                    Ok(process) => server.starts.follow(&id, &live, process),
-                    Err(why) => server.starts.end(&id, &live, why),
+                    Ok(process) => slot.follow(process),
+                    Err(why) => slot.text = why,
                 }
             }
             Ok(BegunRun { id, live: Some(live) })
