@@ -13,7 +13,8 @@ use super::actions::{Action, InterruptBody};
 use super::answer::{self, AnswerBody};
 use super::problem::Problem;
 use super::{
-    Server, artifact, body, costs, header, metrics, openapi, runs, session_feed, sessions, starts, stream, webhooks,
+    Server, artifact, body, costs, header, metrics, openapi, runs, session_feed, sessions, starts, stream,
+    webhooks,
 };
 
 /// What a path names.
