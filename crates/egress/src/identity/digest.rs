@@ -5,7 +5,7 @@ use ring::digest::{Context, SHA256};
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -13,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 /// A larger file gets no digest and therefore no access.
 const MAX_PROGRAM_BYTES: u64 = 4 << 30;
 const MAX_REMEMBERED: usize = 4096;
+const MAX_READS: usize = 3;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Sha256(pub [u8; 32]);
@@ -65,10 +66,7 @@ impl Digests {
         if let Some((_, sha256)) = known.filter(|(print, _)| *print == before) {
             return Ok(sha256);
         }
-        let sha256 = hash(&mut file, before.size)?;
-        if fingerprint(&file)? != before {
-            return Err(DigestError::Swapped);
-        }
+        let (before, sha256) = hash_unchanged(&mut file, fingerprint)?;
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match all.get(path) {
             Some((_, first)) if *first != sha256 => Err(DigestError::Swapped),
@@ -100,6 +98,22 @@ fn fingerprint(file: &File) -> Result<Fingerprint, DigestError> {
     })
 }
 
+/// The digest of a file that did not change while it was read. A new link to it counts as a change too, so it is read again.
+fn hash_unchanged(
+    file: &mut File,
+    mut fingerprint: impl FnMut(&File) -> Result<Fingerprint, DigestError>,
+) -> Result<(Fingerprint, Sha256), DigestError> {
+    for _ in 0..MAX_READS {
+        let before = fingerprint(file)?;
+        file.rewind().map_err(DigestError::Io)?;
+        let sha256 = hash(file, before.size)?;
+        if fingerprint(file)? == before {
+            return Ok((before, sha256));
+        }
+    }
+    Err(DigestError::Swapped)
+}
+
 fn hash(file: &mut File, size: u64) -> Result<Sha256, DigestError> {
     let mut context = Context::new(&SHA256);
     let mut buffer = vec![0; 256 << 10];
@@ -114,4 +128,35 @@ fn hash(file: &mut File, size: u64) -> Result<Sha256, DigestError> {
     let mut out = [0; 32];
     out.copy_from_slice(context.finish().as_ref());
     Ok(Sha256(out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file to which somebody makes a link before each of the first `links` looks at it.
+    fn linked_while_read(links: usize) -> Result<Sha256, DigestError> {
+        let place = std::env::temp_dir().join(format!("egress-digest-{links}-{}", std::process::id()));
+        drop(std::fs::remove_dir_all(&place));
+        std::fs::create_dir_all(&place).unwrap();
+        std::fs::write(place.join("program"), "abc").unwrap();
+        let mut looks = 0;
+        let hashed = hash_unchanged(&mut File::open(place.join("program")).unwrap(), |file| {
+            looks += 1;
+            if looks <= links {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                std::fs::hard_link(place.join("program"), place.join(looks.to_string())).unwrap();
+            }
+            fingerprint(file)
+        });
+        std::fs::remove_dir_all(place).unwrap();
+        hashed.map(|(_, sha256)| sha256)
+    }
+
+    #[test]
+    fn a_link_that_is_made_meanwhile_is_not_a_swap() {
+        let digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(linked_while_read(3).unwrap().to_string(), digest);
+        assert!(matches!(linked_while_read(9), Err(DigestError::Swapped)), "a file that never rests");
+    }
 }
