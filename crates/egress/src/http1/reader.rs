@@ -61,6 +61,7 @@ impl<R: AsyncRead + Unpin> HeadReader<R> {
         if self.buffer.is_empty() {
             match tokio::time::timeout(idle, self.fill()).await {
                 Err(_) | Ok(Ok(0)) => return Ok(None),
+                Ok(Err(error)) if has_left(&error) => return Ok(None),
                 Ok(read) => read.map_err(ReadHeadError::Io)?,
             };
         }
@@ -138,6 +139,11 @@ impl<R: AsyncRead + Unpin> HeadReader<R> {
     pub fn into_parts(self) -> (R, BytesMut) {
         (self.inner, self.buffer)
     }
+}
+
+/// The other side closed the connection its own way: many TLS clients end it without saying so.
+fn has_left(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
 }
 
 /// Also finds the ends that a lenient parser would see (`LF LF`, `LF CR LF`). Such a head is then refused as a whole,

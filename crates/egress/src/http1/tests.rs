@@ -185,6 +185,32 @@ async fn heads_are_read_one_by_one_and_bounded() {
     assert!(silent.read_head(TIME, TIME).await.unwrap().is_none());
 }
 
+/// A TLS connection that its client closed without saying so.
+struct Closed(&'static [u8]);
+
+impl tokio::io::AsyncRead for Closed {
+    fn poll_read(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+        buffer: &mut tokio::io::ReadBuf<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        if self.0.is_empty() {
+            return std::task::Poll::Ready(Err(std::io::ErrorKind::UnexpectedEof.into()));
+        }
+        buffer.put_slice(std::mem::take(&mut self.0));
+        std::task::Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_after_its_request_has_done_nothing_wrong() {
+    let mut reader = HeadReader::new(Closed(b"A\r\n\r\n"));
+    assert!(reader.read_head(TIME, TIME).await.unwrap().is_some());
+    assert!(reader.read_head(TIME, TIME).await.unwrap().is_none());
+    let mut within = HeadReader::new(Closed(b"A\r\n"));
+    assert!(matches!(within.read_head(TIME, TIME).await, Err(ReadHeadError::Io(_))));
+}
+
 /// Pieces that attacks are made of, so that random heads come near the borders.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
