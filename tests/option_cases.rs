@@ -1,5 +1,5 @@
-//! The cases of options that a runtime does not honour, of MCP servers, of rules that a layer changes, and of what files of the
-//! original project say that means nothing here.
+//! The cases of options that a runtime does not honour, of MCP servers, of signed requests, of rules that a layer changes,
+//! and of what files of the original project say that means nothing here.
 
 use crate::message_cases::{AGENT, Case, with};
 
@@ -7,7 +7,33 @@ const MOVES_THE_MODEL: &str = "claude\nenv: {sandbox: {CLAUDE_CODE_USE_VERTEX: '
 
 /// What a runtime cannot honour, or only in part, and what means nothing here.
 pub fn options() -> Vec<Case> {
-    runtime_options().into_iter().chain(mcp_servers()).collect()
+    let signed = [
+        signed("signing-key", "signing_region: eu-west-1, credential_binding: {provider: store}"),
+        signed("signing-region", "credential_binding: {provider: store}"),
+    ];
+    runtime_options().into_iter().chain(mcp_servers()).chain(signed).collect()
+}
+
+/// A policy whose endpoint has its requests signed, with these keys.
+fn signed(code: &'static str, keys: &str) -> Case {
+    let policy = format!(
+        "version: 1\nnetwork_policies:\n  s3:\n    endpoints:\n      - {{host: files.acme.test, port: 443, protocol: rest, \
+         access: full, credential_signing: sigv4, signing_service: s3, {keys}}}\n"
+    );
+    with(
+        code,
+        "",
+        "providers: [model, store]\npolicy: policies/p.yaml",
+        &[
+            ("repo/.fullsend/policies/p.yaml", &policy),
+            (
+                "repo/.fullsend/providers/store.yaml",
+                "name: store\ntype: store\ncredentials: {AWS_ACCESS_KEY_ID: 'file:id'}\n",
+            ),
+            ("repo/.fullsend/profiles/store.yaml", "id: store\n"),
+            ("repo/.fullsend/providers/model.yaml", "name: model\ntype: anthropic\n"),
+        ],
+    )
 }
 
 fn mcp_servers() -> Vec<Case> {

@@ -227,12 +227,26 @@ fn a_service_of_the_wrong_vendor_is_an_error_of_check() {
     let world = world(provider, "gpt-5").env("OPENAI_API_KEY", "sk-never-used-at-all");
     let harness = "agent: agents/triage.md\nruntime: claude\nproviders: [model]\n";
     world.write("repo/.fullsend/harness/triage.yaml", harness);
-    let ran = world.with_runtime_programs().run(&["check", "triage"]);
+    let world = world.with_runtime_programs();
+    let ran = world.run(&["check", "triage"]);
     assert!(
-        ran.err.contains("the provider `model` cannot serve the runtime `claude`: it takes requests to /v1/responses and /v1/chat/completions"),
+        ran.err.contains("the provider `model` cannot serve the runtime `claude`: it takes requests to /v1/responses and /v1/chat/completions, which this runtime does not send; with `wire: chat` in the provider's `config`, the gateway translates its requests"),
         "{}",
         ran.all()
     );
+    for (wire, model, words) in [
+        ("chat", "", "is not the vendor of the runtime `claude`: name the model that it serves in `model`"),
+        (
+            "responses",
+            "model: gpt-5\n",
+            "it takes requests to /v1/responses, which this runtime does not send",
+        ),
+    ] {
+        world.write("repo/.fullsend/providers/model.yaml", format!("{provider}config: {{wire: {wire}}}\n"));
+        world.write("repo/.fullsend/harness/triage.yaml", format!("{harness}{model}"));
+        let ran = world.run(&["check", "triage"]);
+        assert!(ran.err.contains(words), "{}", ran.all());
+    }
 }
 
 #[test]

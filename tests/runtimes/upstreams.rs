@@ -73,6 +73,39 @@ fn claude_works_on_bedrock() {
     assert!(!asked.is_empty());
 }
 
+/// Claude Code before a server like Ollama: the gateway translates, and bills what the server counted.
+#[test]
+fn claude_works_with_chat_completions() {
+    let Some(stage) = stage("claude", "Chat Completions") else { return };
+    let fake = Fake::start("openai.py", &["open", &good().to_string()]);
+    let provider = format!(
+        "name: model\ntype: openai\nconfig: {{base_url: 'http://127.0.0.1:{}', wire: chat}}\n",
+        fake.port
+    );
+    stage.world.write("repo/.fullsend/providers/model.yaml", provider);
+    let harness = stage.world.path("repo/.fullsend/harness/mend.yaml");
+    let text = std::fs::read_to_string(&harness).unwrap();
+    let others = text.lines().filter(|line| !line.starts_with("model:"));
+    let text: String = others.map(|line| format!("{line}\n")).collect();
+    std::fs::write(&harness, format!("{text}model: qwen3-coder\n")).unwrap();
+    ends_without(&stage, &[]);
+    let asked = fake.requests("/v1/chat/completions");
+    assert!(!asked.is_empty());
+    for request in &asked {
+        let body: serde_json::Value = serde_json::from_str(request["body"].as_str().unwrap()).unwrap();
+        assert_eq!(body["model"], "qwen3-coder", "{body}");
+        assert_eq!(body["messages"][0]["role"], "system", "{body}");
+        assert!(body["max_tokens"].is_u64() && body.get("thinking").is_none(), "{body}");
+    }
+    let usage = stage.record()["usage"].clone();
+    let sum = |kind: &str| {
+        usage.as_object().unwrap().values().filter_map(|model| model[kind].as_u64()).sum::<u64>()
+    };
+    let count = u64::try_from(asked.len()).unwrap();
+    let counted = (count * 7, count * 4, count * 5);
+    assert_eq!((sum("input"), sum("cache_read"), sum("output")), counted, "{usage}");
+}
+
 #[test]
 fn codex_works_on_azure() {
     let Some(mut stage) = stage("codex", "Azure") else { return };

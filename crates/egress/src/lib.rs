@@ -10,6 +10,7 @@ pub mod identity;
 pub mod names;
 pub mod proxy;
 pub mod resolver;
+pub mod sigv4;
 pub mod tls;
 pub mod websocket;
 

@@ -9,6 +9,7 @@ mod http;
 mod price;
 pub mod recording;
 pub mod scripted;
+pub mod translate;
 pub mod upstream;
 pub mod wire;
 

@@ -5,6 +5,7 @@ mod masks;
 mod placeholder;
 mod placement;
 mod secret;
+mod signing_key;
 mod source;
 mod store;
 mod substitute;
@@ -14,6 +15,9 @@ mod tests;
 pub use placeholder::PlaceholderScanner;
 pub use placement::CredentialPlacement;
 pub use secret::Secret;
+pub use signing_key::{
+    ACCESS_KEY_ID, AWS_CREDENTIALS, SECRET_ACCESS_KEY, SESSION_TOKEN, has_signing_key, is_part_of_signing_key,
+};
 pub use source::{CredentialFetchError, CredentialSource, FetchedSecret};
 pub use store::{Credential, CredentialScope, CredentialStore, SubstituteError};
 pub(crate) use substitute::BodyFormat;

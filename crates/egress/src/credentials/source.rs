@@ -51,6 +51,10 @@ impl fmt::Display for CredentialFetchError {
 impl std::error::Error for CredentialFetchError {}
 
 impl CredentialFetchError {
+    pub(super) fn new(reason: &str) -> Self {
+        Self { reason: reason.to_owned() }
+    }
+
     pub fn reason(&self) -> &str {
         &self.reason
     }

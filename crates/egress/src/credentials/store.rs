@@ -76,6 +76,8 @@ pub enum SubstituteError {
     Misplaced {
         part: &'static str,
     },
+    /// The endpoint's requests are signed, and nothing is bound to it to sign with.
+    NoSigningKey,
 }
 
 impl fmt::Display for SubstituteError {
@@ -100,6 +102,9 @@ impl fmt::Display for SubstituteError {
                 f,
                 "the request holds a placeholder in its {part}, where this endpoint does not have them replaced"
             ),
+            Self::NoSigningKey => f.write_str(
+                "requests to this endpoint are signed, and no AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are bound to it",
+            ),
         }
     }
 }
@@ -113,7 +118,8 @@ impl std::error::Error for SubstituteError {
             | Self::WrongPart { .. }
             | Self::NotEncrypted { .. }
             | Self::Unfit { .. }
-            | Self::Misplaced { .. } => None,
+            | Self::Misplaced { .. }
+            | Self::NoSigningKey => None,
         }
     }
 }
@@ -188,12 +194,7 @@ impl CredentialStore {
     ) -> Result<(Secret, &str), SubstituteError> {
         let credential = self.by_handle.get(handle).ok_or(SubstituteError::Unknown)?;
         let key = credential.key.as_str();
-        let bound = credential.is_named(scope.provider)
-            || credential
-                .endpoints
-                .iter()
-                .any(|endpoint| reaches(endpoint, scope.host, scope.port) && scope.is_path_of(endpoint));
-        if !bound {
+        if !credential.is_bound_to(scope) {
             return Err(SubstituteError::NotBound { key: key.to_owned() });
         }
         credential.check_part(part)?;
@@ -202,9 +203,19 @@ impl CredentialStore {
         }
         let fetched = credential.source.secret().await;
         let secret = fetched.map_err(|error| SubstituteError::Source { key: key.to_owned(), error })?;
-        self.masks.learn(&secret);
-        self.masks.record_sent(scope.host, scope.port);
+        self.learn_sent(&secret, scope);
         Ok((secret, key))
+    }
+
+    /// The credential of this name, if it is bound to the endpoint.
+    pub(super) fn bound_credential(&self, name: &str, scope: &CredentialScope<'_>) -> Option<&Credential> {
+        self.by_handle.values().find(|credential| credential.key == name && credential.is_bound_to(scope))
+    }
+
+    /// The value goes to this endpoint, and is masked in what comes back.
+    pub(super) fn learn_sent(&self, secret: &Secret, scope: &CredentialScope<'_>) {
+        self.masks.learn(secret);
+        self.masks.record_sent(scope.host, scope.port);
     }
 
     /// Finds every value of the run, to mask it in responses. `None`: there is none.
@@ -230,6 +241,12 @@ impl Credential {
             part: part.to_string(),
             allowed: allowed.join(", "),
         })
+    }
+
+    fn is_bound_to(&self, scope: &CredentialScope<'_>) -> bool {
+        let reached =
+            |endpoint: &Endpoint| reaches(endpoint, scope.host, scope.port) && scope.is_path_of(endpoint);
+        self.is_named(scope.provider) || self.endpoints.iter().any(reached)
     }
 
     fn is_named(&self, provider: Option<&str>) -> bool {

@@ -28,6 +28,7 @@ mod refusal;
 mod requests;
 mod response_mask;
 mod route;
+mod signing;
 mod stream;
 mod suggest;
 #[cfg(test)]

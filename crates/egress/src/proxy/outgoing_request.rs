@@ -6,9 +6,10 @@ use super::body_rules::BodyRules;
 use super::client::ClientConnection;
 use super::decide::DecidedRequest;
 use super::destination::Destination;
-use super::leak_watcher;
+use super::leak_watcher::{self, MessageCheck, watch};
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
+use super::signing::{MAX_HASHED_BODY, PendingSignature, take_client_signature};
 use crate::credentials::{BodyFormat, CredentialScope, SubstituteError};
 use crate::http1::{BodyError, Framing, RequestHead, collect_body, collect_or_drain};
 use crate::websocket::prepare_handshake;
@@ -24,6 +25,23 @@ pub(super) struct SubstitutedHead {
     pub(super) target: Zeroizing<String>,
     /// The format of the body, if the endpoint replaces placeholders in it.
     pub(super) body_format: Option<BodyFormat>,
+    /// For an endpoint whose requests are signed.
+    pub(super) signature: Option<PendingSignature>,
+}
+
+impl SubstitutedHead {
+    /// Whether the signature covers a body that must be read before the head is sent.
+    pub(super) fn must_hash_body(&self) -> bool {
+        let has_body = self.head.framing != Framing::None;
+        has_body && self.signature.as_ref().is_some_and(PendingSignature::needs_body)
+    }
+
+    /// Signs the request with this body, where the endpoint's requests are signed.
+    pub(super) fn sign(&mut self, host: &str, body: &[u8]) {
+        if let Some(signature) = &self.signature {
+            signature.add_to(&mut self.head, host, &self.target, body);
+        }
+    }
 }
 
 /// A request as it is sent.
@@ -46,7 +64,7 @@ pub(super) fn must_read_requests(connection: &AdmittedConnection) -> bool {
     let provider = settings.provider.as_deref();
     let has_credentials = !settings.allow_uninspected
         && proxy.config.credentials.is_bound(&destination.host, destination.port, provider);
-    admitted.reads_requests() || has_credentials
+    admitted.reads_requests() || has_credentials || settings.signing.is_some()
 }
 
 pub(super) async fn outgoing_request(
@@ -59,26 +77,59 @@ pub(super) async fn outgoing_request(
     if let Some(rules) = &decided.body {
         return decided_body(connection, head, decided, rules, client, record).await;
     }
-    let SubstitutedHead { head: mut out, target, body_format: format } =
-        substitute_head(connection, head, decided).await?;
+    let mut substituted = substitute_head(connection, head, decided).await?;
+    let host = connection.host_header();
     let idle = connection.proxy.config.limits.idle;
-    let format = format.filter(|_| match out.framing {
+    let format = substituted.body_format.filter(|_| match substituted.head.framing {
         Framing::Length(length) => length <= MAX_SUBSTITUTED_BODY,
         Framing::Chunked => true,
         Framing::None | Framing::UntilClose => false,
     });
-    let body = match format {
-        Some(format) => {
-            let collected = collect_body(&mut client.reader, out.framing, MAX_SUBSTITUTED_BODY, idle).await;
-            let received = collected.map_err(|error: BodyError| Refusal::unreadable(error.to_string()))?;
-            let substituted = substitute_body(connection, &received, format, decided).await?;
-            out.framing = Framing::Length(substituted.len() as u64);
-            OutgoingBody::Substituted(substituted)
-        }
-        None => OutgoingBody::Relayed,
+    let framing = substituted.head.framing;
+    let body = if substituted.must_hash_body() {
+        let collected = collect_or_drain(&mut client.reader, framing, MAX_HASHED_BODY, idle).await;
+        let body = collected.map_err(|error| unhashed(&error))?;
+        check_message(connection, &body)?;
+        OutgoingBody::Substituted(Zeroizing::new(body))
+    } else if let Some(format) = format {
+        let collected = collect_body(&mut client.reader, framing, MAX_SUBSTITUTED_BODY, idle).await;
+        let received = collected.map_err(|error: BodyError| Refusal::unreadable(error.to_string()))?;
+        OutgoingBody::Substituted(substitute_body(connection, &received, format, decided).await?)
+    } else {
+        OutgoingBody::Relayed
     };
-    let written = connection.proxy.defences.write_head(&out, &connection.host_header(), &target);
+    match &body {
+        OutgoingBody::Substituted(bytes) => {
+            substituted.head.framing = Framing::Length(bytes.len() as u64);
+            substituted.sign(&host, bytes);
+        }
+        OutgoingBody::Relayed => substituted.sign(&host, b""),
+    }
+    let SubstitutedHead { head, target, .. } = substituted;
+    let written = connection.proxy.defences.write_head(&head, &host, &target);
     Ok(OutgoingRequest { head: Zeroizing::new(written), body })
+}
+
+/// Why a body cannot be signed.
+pub(super) fn unhashed(error: &BodyError) -> Refusal {
+    match error {
+        BodyError::TooLarge => body_too_long_to_sign(),
+        error => Refusal::unreadable(error.to_string()),
+    }
+}
+
+pub(super) fn body_too_long_to_sign() -> Refusal {
+    let most = MAX_HASHED_BODY >> 20;
+    Refusal::unreadable(format!(
+        "the body is longer than {most} MiB and its hash is not known before it is sent; send `x-amz-content-sha256` \
+         with the hash or UNSIGNED-PAYLOAD, or give the endpoint `credential_signing: sigv4:no_body`"
+    ))
+}
+
+/// A whole body that is sent as it came: placeholders in it are not replaced.
+pub(super) fn check_message(connection: &AdmittedConnection, body: &[u8]) -> Result<(), Refusal> {
+    let watcher = watch(connection.proxy.config.leak_watcher.as_ref(), &connection.destination);
+    MessageCheck::new("body", watcher).refusal(body).map_or(Ok(()), Err)
 }
 
 /// Reads a body that the rules speak about, and decides it.
@@ -97,12 +148,14 @@ async fn decided_body(
         error => Refusal::unreadable(error.to_string()),
     })?;
     rules.decide(connection, head, &body, record)?;
-    let SubstitutedHead { head: mut out, target, body_format: _ } =
-        substitute_head(connection, head, decided).await?;
-    if out.framing == Framing::Chunked {
-        out.framing = Framing::Length(body.len() as u64);
+    let mut substituted = substitute_head(connection, head, decided).await?;
+    if substituted.head.framing == Framing::Chunked {
+        substituted.head.framing = Framing::Length(body.len() as u64);
     }
-    let written = connection.proxy.defences.write_head(&out, &connection.host_header(), &target);
+    let host = connection.host_header();
+    substituted.sign(&host, &body);
+    let SubstitutedHead { head, target, .. } = substituted;
+    let written = connection.proxy.defences.write_head(&head, &host, &target);
     let body = OutgoingBody::Substituted(Zeroizing::new(body));
     Ok(OutgoingRequest { head: Zeroizing::new(written), body })
 }
@@ -118,8 +171,13 @@ pub(super) async fn substitute_head(
     let refused = |error: SubstituteError| Refusal::credential(&error);
     let mut out = head.clone();
     prepare_handshake(&mut out).map_err(|reason| Refusal::unreadable(reason.to_owned()))?;
+    let signature = signature(connection, decided, &scope, &mut out).await?;
     if store.is_bound(scope.host, scope.port, scope.provider) {
-        ask_for_readable_response(&mut out);
+        ask_for_uncompressed_response(&mut out);
+        // What a signed request carries is of no use without the secret key, which is not in it: parts may come back.
+        if signature.is_none() {
+            ask_for_whole_response(&mut out);
+        }
     }
     store.substitute_fields(&mut out.fields, &scope).await.map_err(refused)?;
     let target = store.substitute_target(&decided.path_and_query, &scope).await.map_err(refused)?;
@@ -129,18 +187,41 @@ pub(super) async fn substitute_head(
     if body_format.is_some() && out.fields.words("content-encoding").iter().any(|word| word != "identity") {
         return Err(refused(SubstituteError::Misplaced { part: "compressed body" }));
     }
-    Ok(SubstitutedHead { head: out, target: Zeroizing::new(target), body_format })
+    Ok(SubstitutedHead { head: out, target: Zeroizing::new(target), body_format, signature })
 }
 
-/// The response is searched for credentials, so it must be whole (no ranges) and not compressed.
-fn ask_for_readable_response(head: &mut RequestHead) {
+/// The signature of an endpoint whose requests are signed; the client's own is removed from the head.
+async fn signature(
+    connection: &AdmittedConnection,
+    decided: &DecidedRequest,
+    scope: &CredentialScope<'_>,
+    head: &mut RequestHead,
+) -> Result<Option<PendingSignature>, Refusal> {
+    let signing_of = |path: &str| connection.admitted.credentials(Some(path)).signing.as_ref();
+    let Some(signing) = signing_of(&decided.path) else { return Ok(None) };
+    if decided.readings.iter().any(|path| signing_of(path) != Some(signing)) {
+        let detail = "the path can be read in two ways, and only one of them is signed";
+        return Err(Refusal::unreadable(detail.to_owned()));
+    }
+    let payload = take_client_signature(head, &decided.path_and_query, signing)?;
+    let key = connection.proxy.config.credentials.signing_key(scope).await;
+    let key = key.map_err(|error| Refusal::credential(&error))?;
+    PendingSignature::new(key, signing, &scope.host.to_string(), payload).map(Some)
+}
+
+/// The response is searched for credentials, so it must not be compressed.
+fn ask_for_uncompressed_response(head: &mut RequestHead) {
     head.fields.remove("accept-encoding");
     head.fields.push("Accept-Encoding", b"identity");
-    for name in
-        ["range", "if-range", "a-im", "accept-charset", "grpc-accept-encoding", "connect-accept-encoding"]
-    {
+    for name in ["a-im", "accept-charset", "grpc-accept-encoding", "connect-accept-encoding"] {
         head.fields.remove(name);
     }
+}
+
+/// Two ranges could have a credential's halves.
+fn ask_for_whole_response(head: &mut RequestHead) {
+    head.fields.remove("range");
+    head.fields.remove("if-range");
 }
 
 pub(super) async fn substitute_body(

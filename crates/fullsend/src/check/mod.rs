@@ -18,6 +18,7 @@ pub(crate) mod references;
 pub(crate) mod rules;
 pub(crate) mod secrets;
 pub(crate) mod services;
+pub(crate) mod signing;
 mod skill_dependencies;
 pub(crate) mod trigger;
 

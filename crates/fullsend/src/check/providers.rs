@@ -1,6 +1,7 @@
 //! The providers that a harness names: defined, of a known type, without credentials written out, and each credential
 //! under a name of its own.
 
+use egress::credentials::is_part_of_signing_key;
 use policy::model::{Endpoint, NetworkRule};
 use yaml::{Diagnostic, Span};
 
@@ -108,7 +109,9 @@ fn unplaced(provider: &Provider, profile: &Profile) -> Vec<Diagnostic> {
         return Vec::new();
     }
     let mut found = Vec::new();
-    for (name, _) in provider::credentials(provider) {
+    // The parts of an AWS key are not put into a request: they sign it.
+    let placed = provider::credentials(provider).filter(|(name, _)| !is_part_of_signing_key(&name.value));
+    for (name, _) in placed {
         if provider::entries(profile, &name.value).all(|entry| entry.auth_style.is_none()) {
             let message = format!(
                 "the profile `{}` does not say where {} goes; it is put into the header `Authorization` only",

@@ -1,5 +1,6 @@
 //! Which service of models a provider file means, and which wire formats it takes.
 
+use model::translate;
 use model::upstream::{SERVICES, Service};
 use model::wire::Wire;
 
@@ -31,9 +32,42 @@ pub fn wires(provider: &ProviderFile) -> Vec<Wire> {
         return Wire::ALL.to_vec();
     }
     let wires = service(provider).map_or(&[][..], |service| service.wires);
-    match provider.provider.config.get("wire").map(|wire| wire.raw()) {
+    match named_wire(provider) {
         Some("chat") => wires.iter().copied().filter(|wire| *wire == Wire::Chat).collect(),
         Some("responses") => wires.iter().copied().filter(|wire| *wire == Wire::Responses).collect(),
         _ => wires.to_vec(),
+    }
+}
+
+fn named_wire(provider: &ProviderFile) -> Option<&str> {
+    provider.provider.config.get("wire").map(|wire| wire.raw())
+}
+
+/// How requests of a runtime reach a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServedWires {
+    /// In these wire formats, which both have.
+    Common(Vec<Wire>),
+    /// In these of the runtime, which the gateway translates.
+    Translated(Vec<Wire>),
+    /// They would be translated if the provider named its wire format. Without a name, a provider of another vendor is
+    /// taken for a mistake.
+    Unnamed,
+    None,
+}
+
+/// How requests in these wire formats reach the provider's service.
+pub fn served_wires(provider: &ProviderFile, sent: &[Wire]) -> ServedWires {
+    let taken = wires(provider);
+    let common: Vec<Wire> = sent.iter().copied().filter(|wire| taken.contains(wire)).collect();
+    if !common.is_empty() {
+        return ServedWires::Common(common);
+    }
+    let translated = sent.iter().copied().filter(|wire| translate::target(*wire, &taken).is_some());
+    let translated: Vec<Wire> = translated.collect();
+    match (translated.is_empty(), named_wire(provider)) {
+        (true, _) => ServedWires::None,
+        (false, None) => ServedWires::Unnamed,
+        (false, Some(_)) => ServedWires::Translated(translated),
     }
 }

@@ -80,6 +80,7 @@ pub fn preflight(
     let checked = check::check(library, resolved, problems)?;
     problems.extend(runtime::refused_options(&checked));
     problems.extend(unsupported::fields(&checked));
+    problems.extend(check::signing::problems(&checked));
     problems.extend(checked.resolved.harness.trigger.as_ref().and_then(check::trigger::problem));
     problems.extend(openshell::refused(&checked));
     // A model that is replayed needs no key.

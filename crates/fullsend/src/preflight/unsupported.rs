@@ -25,11 +25,5 @@ pub fn fields(checked: &Checked) -> Vec<Diagnostic> {
         let field = "security.host_scanners.llm_guard.model` without `llm_guard.enabled";
         refuse(model.at, field, "leave it out, or set `enabled: true` beside it");
     }
-    for endpoint in checked.policy.policy.networks.iter().flat_map(|network| &network.endpoints) {
-        if endpoint.credentials.signing.is_some() {
-            let instead = "requests are not signed yet: leave the endpoint out";
-            refuse(endpoint.at, "credential_signing", instead);
-        }
-    }
     found
 }

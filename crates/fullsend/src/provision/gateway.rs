@@ -14,8 +14,9 @@ use model::{AllowedFeatures, ModelEvent, Money, PriceList};
 use super::RunContext;
 use super::prices::{self, PriceFileError};
 use super::service::{self, ServiceInputs};
+use crate::check::Checked;
 use crate::check::providers::ProviderFile;
-use crate::check::{Checked, services};
+use crate::check::services::{self, ServedWires};
 use crate::event::RunEvent;
 use crate::harness::names::RuntimeName;
 use crate::harness::reference::LocalPath;
@@ -56,6 +57,12 @@ pub enum ModelSetupError {
         provider: String,
         runtime: RuntimeName,
         takes: String,
+        help: &'static str,
+    },
+    /// The runtime would ask for a model of its own vendor.
+    NoModelName {
+        provider: String,
+        runtime: RuntimeName,
     },
 }
 
@@ -77,10 +84,15 @@ impl std::fmt::Display for ModelSetupError {
             Self::Upstream { provider, why } => {
                 write!(f, "the provider `{provider}` cannot serve the model: {why}")
             }
-            Self::Wires { provider, runtime, takes } => write!(
+            Self::Wires { provider, runtime, takes, help } => write!(
                 f,
                 "the provider `{provider}` cannot serve the runtime `{runtime}`: it takes requests to {takes}, which \
-                 this runtime does not send"
+                 this runtime does not send{help}"
+            ),
+            Self::NoModelName { provider, runtime } => write!(
+                f,
+                "the provider `{provider}` is not the vendor of the runtime `{runtime}`: name the model that it serves in \
+                 `model`"
             ),
         }
     }
@@ -96,6 +108,7 @@ impl std::error::Error for ModelSetupError {
             | Self::Unpriced { .. }
             | Self::Scenario { .. }
             | Self::Upstream { .. }
+            | Self::NoModelName { .. }
             | Self::Wires { .. } => None,
         }
     }
@@ -119,7 +132,7 @@ pub fn check(
             drop(upstream(provider, library, inputs)?);
         }
     }
-    common_wires(checked, provider)?;
+    served_wires(checked, provider)?;
     priced(checked, &prices)
 }
 
@@ -144,7 +157,7 @@ pub fn open(checked: &Checked, around: &RunContext<'_>) -> Result<Arc<Gateway>, 
     let upstream = recorded(provider, around)?;
     let chunk_format = around.guard.chunk_format();
     let hold_back = around.guard.hold_back();
-    let rules = rules(checked, common_wires(checked, provider)?);
+    let rules = rules(checked, served_wires(checked, provider)?);
     for feature in allowed_features(checked) {
         around.emit.emit(RunEvent::Exception {
             field: "gateway.allow".to_owned(),
@@ -215,20 +228,24 @@ fn allowed_features(checked: &Checked) -> Vec<String> {
     options.into_iter().flat_map(|options| &options.allow).map(|feature| feature.to_string()).collect()
 }
 
-/// The wire formats that the runtime sends and the service takes.
-fn common_wires(checked: &Checked, provider: &ProviderFile) -> Result<Vec<Wire>, ModelSetupError> {
+/// The wire formats that the runtime sends and the service takes, as they are or translated.
+fn served_wires(checked: &Checked, provider: &ProviderFile) -> Result<Vec<Wire>, ModelSetupError> {
     let runtime = runtime::of(checked.resolved.harness.runtime.value);
-    let taken = services::wires(provider);
-    let common: Vec<Wire> = runtime.wires.iter().copied().filter(|wire| taken.contains(wire)).collect();
-    if common.is_empty() {
-        let takes: Vec<&str> = taken.iter().map(|wire| wire.path()).collect();
-        return Err(ModelSetupError::Wires {
-            provider: provider.provider.name.to_string(),
-            runtime: runtime.name,
-            takes: takes.join(" and "),
-        });
-    }
-    Ok(common)
+    let name = provider.provider.name.to_string();
+    let help = match services::served_wires(provider, runtime.wires) {
+        ServedWires::Common(wires) => return Ok(wires),
+        ServedWires::Translated(_) if runtime::options::model(checked).is_none() => {
+            return Err(ModelSetupError::NoModelName { provider: name, runtime: runtime.name });
+        }
+        ServedWires::Translated(wires) => return Ok(wires),
+        ServedWires::Unnamed => {
+            "; with `wire: chat` in the provider's `config`, the gateway translates its requests"
+        }
+        ServedWires::None => "",
+    };
+    let takes: Vec<&str> = services::wires(provider).iter().map(|wire| wire.path()).collect();
+    let takes = takes.join(" and ");
+    Err(ModelSetupError::Wires { provider: name, runtime: runtime.name, takes, help })
 }
 
 /// The run's wire formats and models.

@@ -173,6 +173,9 @@ impl Sending<'_> {
                 self.gateway.stop(&reason);
                 Err(Fault::new(FaultKind::Permission, format!("fullsend: {reason}")))
             }
+            Err(error @ UpstreamError::Untranslated(_)) => {
+                Err(Fault::new(FaultKind::InvalidRequest, error.to_string()))
+            }
             Err(error) => Err(Fault::new(FaultKind::Upstream, error.to_string())),
             Ok(response) => {
                 if matches!(response.status, 401 | 403) {

@@ -4,10 +4,10 @@
 use super::aws_time;
 use super::fetch::{TokenHost, TokenRequest, encode, fetch_json};
 use super::service::{NamedCredential, ServiceSettings};
-use super::sigv4::AwsKey;
 use super::token_cache::Made;
-use egress::credentials::CredentialSource;
+use egress::credentials::{CredentialSource, Secret};
 use egress::dial::Dialer;
+use egress::sigv4::AwsKey;
 use hyper::Method;
 use hyper::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::Value;
@@ -82,7 +82,7 @@ impl AwsOrigin {
                 Ok(Made { value, until: Some(Instant::now()) })
             }
             Self::Printed(source) => {
-                let value: Value = serde_json::from_str(&reveal(source).await?)
+                let value: Value = serde_json::from_str(reveal(source).await?.reveal())
                     .map_err(|_| "AWS_CREDENTIALS is not what a credential_process prints")?;
                 key_of(&value, "SessionToken")
             }
@@ -127,9 +127,8 @@ impl AwsOrigin {
     }
 }
 
-async fn reveal(source: &CredentialSource) -> Result<String, String> {
-    let secret = source.secret().await.map_err(|error| error.to_string())?;
-    Ok(secret.reveal().to_owned())
+async fn reveal(source: &CredentialSource) -> Result<Secret, String> {
+    source.secret().await.map_err(|error| error.to_string())
 }
 
 async fn read(path: &str) -> Result<String, String> {
@@ -138,7 +137,7 @@ async fn read(path: &str) -> Result<String, String> {
 }
 
 fn key_of(value: &Value, token_name: &str) -> Result<Made<AwsKey>, String> {
-    let text = |name: &str| value[name].as_str().map(str::to_owned);
+    let text = |name: &str| value[name].as_str().map(|text| Secret::new(text.to_owned()));
     let (Some(id), Some(secret)) = (text("AccessKeyId"), text("SecretAccessKey")) else {
         return Err("AWS answered without a key".to_owned());
     };
@@ -158,7 +157,7 @@ fn profile_key(text: &str, profile: &str) -> Option<Made<AwsKey>> {
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             inside = name.trim() == profile;
         } else if let (true, Some((name, value))) = (inside, line.split_once('=')) {
-            found.insert(name.trim(), value.trim().to_owned());
+            found.insert(name.trim(), Secret::new(value.trim().to_owned()));
         }
     }
     let value = AwsKey {
@@ -179,7 +178,8 @@ mod tests {
         let file = "[default]\naws_access_key_id = A\naws_secret_access_key=B\n# c\n[ci]\naws_access_key_id=C\naws_secret_access_key=D=\naws_session_token=E\n";
         let key = |profile: &str| {
             let key = profile_key(file, profile)?.value;
-            Some((key.id, key.secret, key.session_token))
+            let text = |secret: &Secret| secret.reveal().to_owned();
+            Some((text(&key.id), text(&key.secret), key.session_token.as_ref().map(text)))
         };
         assert_eq!(key("default"), Some(("A".to_owned(), "B".to_owned(), None)));
         assert_eq!(key("ci"), Some(("C".to_owned(), "D=".to_owned(), Some("E".to_owned()))));

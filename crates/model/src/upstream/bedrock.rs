@@ -10,10 +10,11 @@ use super::service::{
     BETA, KeyHeader, ServiceError, ServiceHost, ServiceRequest, ServiceSettings, keep_hosted_betas,
     vendor_headers,
 };
-use super::sigv4::{AwsKey, SignedRequest, sign};
 use super::token_cache::{LearnSecret, Made, TokenCache};
 use bytes::Bytes;
+use egress::sigv4::{AwsKey, SignedPayload, SignedRequest, sign};
 use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 use std::time::SystemTime;
 
@@ -97,20 +98,26 @@ impl Bedrock {
         let request = SignedRequest {
             method: "POST",
             host: at.base.host_header.to_str().unwrap_or_default(),
-            path: target,
-            body,
+            target,
+            headers: &[],
+            payload: SignedPayload::Bytes(body),
             region: &self.region,
             service: "bedrock",
         };
-        sign(&key, &request, SystemTime::now(), headers)
-            .map_err(|_| UpstreamError::Token("the key does not fit into a header".to_owned()))
+        for (name, value) in sign(&key, &request, SystemTime::now()) {
+            let unfit = |_| UpstreamError::Token("the key does not fit into a header".to_owned());
+            let mut value = HeaderValue::from_str(&value).map_err(unfit)?;
+            value.set_sensitive(true);
+            headers.insert(HeaderName::from_static(name), value);
+        }
+        Ok(())
     }
 
     async fn make_key(&self, origin: &AwsOrigin, at: ServiceHost<'_>) -> Result<Made<AwsKey>, String> {
         let made = origin.key(at.dialer).await?;
         if let Some(learn) = &self.learn {
-            learn(&made.value.secret);
-            made.value.session_token.iter().for_each(|token| learn(token));
+            learn(made.value.secret.reveal());
+            made.value.session_token.iter().for_each(|token| learn(token.reveal()));
         }
         Ok(made)
     }

@@ -4,8 +4,10 @@ use super::base_url::BaseUrl;
 use super::request::UpstreamRequest;
 use super::service::{ServiceError, ServiceHost, ServiceRequest, ServiceSettings};
 use super::services::{Dialect, Service};
-use super::{ResponseBody, UpstreamError, UpstreamResponse};
+use super::{ResponseBody, UpstreamError, UpstreamResponse, translated};
 use crate::http::{RequestSender, handshake};
+use crate::translate::{self, OutputLimit};
+use crate::wire::Wire;
 use bytes::Bytes;
 use egress::dial::Dialer;
 use http_body_util::Full;
@@ -20,6 +22,9 @@ pub struct HttpUpstream {
     dialect: Dialect,
     pub(super) dialer: Arc<Dialer>,
     idle: Mutex<Vec<RequestSender>>,
+    /// The wire formats that the service takes.
+    wires: &'static [Wire],
+    output_limit: OutputLimit,
 }
 
 impl HttpUpstream {
@@ -29,10 +34,34 @@ impl HttpUpstream {
         dialer: Arc<Dialer>,
     ) -> Result<Self, ServiceError> {
         let (base, dialect) = (service.open)(settings)?;
-        Ok(Self { base, dialect, dialer, idle: Mutex::default() })
+        let is_openai = base.host == "api.openai.com" || service.name == "azure-openai";
+        let output_limit = if is_openai { OutputLimit::MaxCompletionTokens } else { OutputLimit::MaxTokens };
+        Ok(Self { base, dialect, dialer, idle: Mutex::default(), wires: service.wires, output_limit })
     }
 
     pub(super) async fn send(
+        &self,
+        outgoing: UpstreamRequest<'_>,
+    ) -> Result<UpstreamResponse, UpstreamError> {
+        let is_taken = self.wires.contains(&outgoing.wire);
+        let Some(to) = translate::target(outgoing.wire, self.wires).filter(|_| !is_taken) else {
+            return self.send_as_is(outgoing).await;
+        };
+        let body = translated::request(to, outgoing.body, self.output_limit)?;
+        // The client's headers and query belong to its own format.
+        let headers = HeaderMap::new();
+        let sent = UpstreamRequest {
+            wire: to,
+            request: outgoing.request,
+            body: &body,
+            headers: &headers,
+            query: None,
+        };
+        translated::answer(self.send_as_is(sent).await?, to, outgoing.wire).await
+    }
+
+    /// In the wire format of the request.
+    pub(super) async fn send_as_is(
         &self,
         outgoing: UpstreamRequest<'_>,
     ) -> Result<UpstreamResponse, UpstreamError> {

@@ -15,10 +15,10 @@ mod probe;
 pub(crate) mod request;
 mod service;
 mod services;
-mod sigv4;
 #[cfg(test)]
 mod tests;
 mod token_cache;
+mod translated;
 mod vertex;
 
 pub use base_url::{PlainHttp, UrlError};
@@ -30,6 +30,7 @@ pub use token_cache::LearnSecret;
 
 use crate::recording::{AnswerRecorder, Recorder, Replay};
 use crate::scripted::{Emission, ScriptedAnswer, ScriptedModel};
+use crate::translate::TranslateError;
 use bytes::Bytes;
 use egress::credentials::CredentialFetchError;
 use egress::dial::DialError;
@@ -43,6 +44,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use translated::TranslatedBody;
 
 #[derive(Clone)]
 pub enum Upstream {
@@ -72,6 +74,8 @@ enum BodySource {
         body: Incoming,
         decoder: EventStreamDecoder,
     },
+    /// In the wire format of the runtime, which is not the service's.
+    Translated(Box<TranslatedBody>),
     Whole(Option<Bytes>),
 }
 
@@ -82,6 +86,10 @@ pub enum UpstreamError {
     Credential(CredentialFetchError),
     /// The service's own token could not be made.
     Token(String),
+    /// The request needs what the service's wire format does not have.
+    Untranslated(TranslateError),
+    /// An answer that cannot be translated.
+    Answer(String),
     /// The body cannot be written in the service's form.
     Body(serde_json::Error),
     Http(hyper::Error),
@@ -99,6 +107,8 @@ impl fmt::Display for UpstreamError {
             Self::Dial(error) => write!(f, "cannot reach the model: {error}"),
             Self::Credential(error) => error.fmt(f),
             Self::Token(reason) => write!(f, "no token for the model's service: {reason}"),
+            Self::Untranslated(error) => write!(f, "fullsend: {error}"),
+            Self::Answer(reason) => write!(f, "the model's answer cannot be read: {reason}"),
             Self::Body(error) => write!(f, "the request cannot be translated: {error}"),
             Self::Http(error) => write!(f, "the model's answer is broken: {error}"),
             Self::NotRecorded(reason) => f.write_str(reason),
@@ -119,9 +129,13 @@ impl std::error::Error for UpstreamError {
             Self::Credential(error) => Some(error),
             Self::Http(error) => Some(error),
             Self::Body(error) => Some(error),
-            Self::Token(_) | Self::Cut | Self::Compressed | Self::PublicPlainHttp | Self::NotRecorded(_) => {
-                None
-            }
+            Self::Untranslated(error) => Some(error),
+            Self::Token(_)
+            | Self::Answer(_)
+            | Self::Cut
+            | Self::Compressed
+            | Self::PublicPlainHttp
+            | Self::NotRecorded(_) => None,
         }
     }
 }
@@ -192,6 +206,8 @@ impl UpstreamError {
             Self::Credential(_)
             | Self::Token(_)
             | Self::Body(_)
+            | Self::Untranslated(_)
+            | Self::Answer(_)
             | Self::Compressed
             | Self::PublicPlainHttp
             | Self::NotRecorded(_) => false,
@@ -271,6 +287,7 @@ impl BodySource {
                 }
             },
             Self::Http(body) => next_data(body).await,
+            Self::Translated(body) => body.next().await,
             Self::EventStream { body, decoder } => loop {
                 match decoder.next() {
                     Ok(Some(event)) => return Some(Ok(event)),

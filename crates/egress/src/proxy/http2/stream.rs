@@ -5,11 +5,13 @@ use super::super::body_rules::BodyRules;
 use super::super::decide::{DecidedRequest, decide};
 use super::super::leak_watcher::watch;
 use super::super::outgoing_request::{
-    MAX_SUBSTITUTED_BODY, SubstitutedHead, substitute_body, substitute_head,
+    MAX_SUBSTITUTED_BODY, SubstitutedHead, body_too_long_to_sign, check_message, substitute_body,
+    substitute_head,
 };
 use super::super::record::ConnectionRecord;
 use super::super::refusal::Refusal;
 use super::super::response_mask::ResponseMask;
+use super::super::signing::MAX_HASHED_BODY;
 use super::bodies::{RelayedBody, RequestRelay, ResponseRelay, Upload};
 use super::connection::{Http2Connection, OpenStream};
 use super::head;
@@ -85,10 +87,20 @@ async fn outgoing_request(
 ) -> Result<Request<RelayedBody>, Refusal> {
     let connection = &shared.connection;
     let config = &connection.proxy.config;
+    let host = connection.host_header();
+    let body = match body {
+        StreamBody::Incoming(body) if substituted.must_hash_body() => {
+            let bytes = body_to_sign(connection, body).await?;
+            substituted.head.framing = Framing::Length(bytes.len() as u64);
+            StreamBody::Decided(bytes)
+        }
+        body => body,
+    };
     let body = match body {
         StreamBody::Incoming(body) => body,
         StreamBody::Decided(bytes) => {
-            return head::write(&substituted, received, &connection.host_header(), whole(bytes));
+            substituted.sign(&host, &bytes);
+            return head::write(&substituted, received, &host, whole(bytes));
         }
     };
     let format = match (substituted.body_format, substituted.head.framing) {
@@ -108,7 +120,19 @@ async fn outgoing_request(
             RequestRelay::new(body, config.limits.idle, watcher, Arc::clone(upload)).boxed_unsync()
         }
     };
-    head::write(&substituted, received, &connection.host_header(), body)
+    // A body that is filled with credentials is not signed: the policy allows one or the other.
+    substituted.sign(&host, b"");
+    head::write(&substituted, received, &host, body)
+}
+
+/// Reads a body that the signature covers.
+async fn body_to_sign(connection: &AdmittedConnection, body: Incoming) -> Result<Bytes, Refusal> {
+    if body.size_hint().lower() > MAX_HASHED_BODY {
+        return Err(body_too_long_to_sign());
+    }
+    let bytes = collect(body, MAX_HASHED_BODY, connection.proxy.config.limits.idle).await?;
+    check_message(connection, &bytes)?;
+    Ok(bytes)
 }
 
 /// Reads a body that the rules speak about, and decides it.

@@ -15,6 +15,7 @@ mod passed_on;
 mod paths;
 mod readings;
 mod reflection;
+mod signing;
 mod storms;
 mod suite;
 mod tunnels;

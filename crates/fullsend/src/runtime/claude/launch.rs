@@ -3,11 +3,14 @@
 
 use std::time::Instant;
 
+use model::wire::Wire;
 use sandbox::{Command, Stdio};
 
 use super::settings;
 use super::stream::{ClaudeResult, ClaudeStream};
 use crate::backend::CommandError;
+use crate::check::Checked;
+use crate::check::services::{self, ServedWires};
 use crate::event::log::Emitter;
 use crate::harness::names::Backend;
 use crate::runtime::attempt::{Attempt, Conversation, Ending, RuntimeError};
@@ -147,8 +150,26 @@ fn environment(context: &LaunchContext<'_>) -> Vec<(std::ffi::OsString, std::ffi
         ("DISABLE_TELEMETRY", "1"),
         ("CLAUDE_CODE_MAX_RETRIES", "4"),
     ];
-    let inputs = MODEL_VARIABLES.iter().map(|name| (*name, ""));
-    all.into_iter().chain(inputs).map(|(name, value)| (name.into(), value.into())).collect()
+    let cleared = MODEL_VARIABLES.iter().map(|name| (*name, ""));
+    let models = only_model(context.inputs.checked());
+    let models = models.into_iter().flat_map(|model| MODEL_NAMES.iter().map(move |name| (*name, model)));
+    all.into_iter().chain(cleared).chain(models).map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// Which models Claude Code takes for its families, also for small tasks of its own.
+const MODEL_NAMES: &[&str] = &[
+    "ANTHROPIC_DEFAULT_OPUS_MODEL",
+    "ANTHROPIC_DEFAULT_SONNET_MODEL",
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL",
+    "ANTHROPIC_SMALL_FAST_MODEL",
+];
+
+/// The harness's model, where a service of another vendor has no family of Claude's.
+fn only_model(checked: &Checked) -> Option<&str> {
+    let provider = checked.providers.iter().find(|file| file.inference_capable())?;
+    let is_translated =
+        matches!(services::served_wires(provider, &[Wire::Messages]), ServedWires::Translated(_));
+    options::model(checked).filter(|_| is_translated)
 }
 
 fn conclude(

@@ -2,8 +2,9 @@
 //! which speaks each service's own addresses and framing.
 
 use super::*;
+use crate::translate;
 use crate::upstream::event_stream;
-use crate::upstream::{HttpUpstream, NamedCredential, SERVICES, ServiceSettings};
+use crate::upstream::{HttpUpstream, NamedCredential, SERVICES, Service, ServiceSettings};
 use crate::wire::codec;
 use egress::credentials::{CredentialSource, Secret};
 use egress::dial::Dialer;
@@ -198,10 +199,17 @@ fn complete_answers(gateway: &TestGateway, wire: Wire, place: &str) -> u64 {
     count + 1
 }
 
+/// The wire formats that a service takes as they are, and those that are translated for it.
+fn served_wires(service: &Service) -> Vec<Wire> {
+    let is_served =
+        |wire: &Wire| service.wires.contains(wire) || translate::target(*wire, service.wires).is_some();
+    Wire::ALL.into_iter().filter(is_served).collect()
+}
+
 #[test]
 fn every_service_passes_or_refuses_what_a_request_can_meet() {
     for service in SERVICES {
-        for &wire in service.wires {
+        for wire in served_wires(service) {
             let place = format!("{} {}", service.name, wire.name());
             let (port, bodies) = vendor();
             let gateway = service_gateway(service.name, port, bodies);

@@ -62,7 +62,9 @@ fn read_message(message: &Value) -> Result<(MessageRole, Vec<ContentBlock>), Wir
         Some("system" | "developer") => (MessageRole::System, content_blocks(content)),
         Some("user") => (MessageRole::User, content_blocks(content)),
         Some("assistant") => {
-            let mut blocks = content_blocks(content);
+            let mut blocks = reasoning(message);
+            blocks.extend(content_blocks(content));
+            blocks.extend(content_blocks(&message["refusal"]));
             blocks.extend(message["tool_calls"].as_array().into_iter().flatten().map(read_call));
             (MessageRole::Assistant, blocks)
         }
@@ -75,6 +77,17 @@ fn read_message(message: &Value) -> Result<(MessageRole, Vec<ContentBlock>), Wir
         }
         other => return Err(WireError::invalid(FORMAT, format!("a message has the unknown role {other:?}"))),
     })
+}
+
+/// What the model thought, as vLLM, Ollama, DeepSeek and OpenRouter name it.
+fn reasoning(message: &Value) -> Vec<ContentBlock> {
+    let text = reasoning_text(message).map(str::to_owned);
+    text.map(|text| ContentBlock::Thinking { text, signature: String::new() }).into_iter().collect()
+}
+
+pub(super) fn reasoning_text(message: &Value) -> Option<&str> {
+    let named = ["reasoning_content", "reasoning"].iter().find_map(|name| message[*name].as_str());
+    named.filter(|text| !text.is_empty())
 }
 
 fn content_blocks(content: &Value) -> Vec<ContentBlock> {

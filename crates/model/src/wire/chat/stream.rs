@@ -1,7 +1,7 @@
 //! The event stream of the Chat Completions format, frame by frame, both ways. It has no blocks: the kind of each
 //! delta tells them apart.
 
-use super::read::{FORMAT, read_stop, read_usage, refuse_legacy_call};
+use super::read::{FORMAT, read_stop, read_usage, reasoning_text, refuse_legacy_call};
 use super::write::{write_stop, write_usage};
 use crate::wire::error::{WireError, parse};
 use crate::wire::fault::Fault;
@@ -62,14 +62,15 @@ impl ChatReader {
     }
 
     fn read_portion(&mut self, portion: &Value, deltas: &mut Vec<Delta>) {
-        let thinking = portion["reasoning_content"].as_str().or_else(|| portion["reasoning"].as_str());
-        if let Some(text) = thinking.filter(|text| !text.is_empty()) {
+        if let Some(text) = reasoning_text(portion) {
             self.change(Some(THINKING_BLOCK), deltas);
             deltas.push(Delta::Thinking { block: THINKING_BLOCK, text: text.to_owned() });
         }
-        if let Some(text) = portion["content"].as_str().filter(|text| !text.is_empty()) {
-            self.change(Some(TEXT_BLOCK), deltas);
-            deltas.push(Delta::Text { block: TEXT_BLOCK, text: text.to_owned() });
+        for name in ["content", "refusal"] {
+            if let Some(text) = portion[name].as_str().filter(|text| !text.is_empty()) {
+                self.change(Some(TEXT_BLOCK), deltas);
+                deltas.push(Delta::Text { block: TEXT_BLOCK, text: text.to_owned() });
+            }
         }
         for call in portion["tool_calls"].as_array().into_iter().flatten() {
             let index = call["index"].as_u64().and_then(|index| usize::try_from(index).ok()).unwrap_or(0);

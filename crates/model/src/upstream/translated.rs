@@ -1,0 +1,80 @@
+//! A service behind a translation: requests go out in its wire format, and its answers come back in the runtime's.
+
+use super::{BodySource, ResponseBody, UpstreamError, UpstreamResponse};
+use crate::translate::{self, OutputLimit, StreamTranslator};
+use crate::wire::Wire;
+use bytes::Bytes;
+use hyper::body::Incoming;
+use std::time::Duration;
+
+/// For an answer that is not streamed; the gateway's own limit is the same.
+const MAX_ANSWER_BYTES: usize = 32 << 20;
+const MAX_ERROR_BYTES: usize = 64 << 10;
+const ERROR_TIME: Duration = Duration::from_secs(10);
+
+/// The body of a request in the service's wire format.
+pub(super) fn request(to: Wire, body: &[u8], limit: OutputLimit) -> Result<Bytes, UpstreamError> {
+    translate::request(to, body, limit).map(Bytes::from).map_err(UpstreamError::Untranslated)
+}
+
+/// The answer in the runtime's wire format.
+pub(super) async fn answer(
+    response: UpstreamResponse,
+    from: Wire,
+    to: Wire,
+) -> Result<UpstreamResponse, UpstreamError> {
+    if response.is_stream() {
+        let UpstreamResponse { status, headers, body } = response;
+        return Ok(UpstreamResponse { status, headers, body: body.translated() });
+    }
+    if response.status != 200 {
+        let (response, bytes) = response.with_whole_body(MAX_ERROR_BYTES, ERROR_TIME).await;
+        let fault = translate::fault(from, to, response.status, &bytes);
+        return Ok(UpstreamResponse { body: ResponseBody::whole(fault.into()), ..response });
+    }
+    let UpstreamResponse { status, headers, mut body } = response;
+    let mut all = Vec::new();
+    while let Some(portion) = body.next().await {
+        all.extend_from_slice(&portion?);
+        if all.len() > MAX_ANSWER_BYTES {
+            return Err(UpstreamError::Answer(format!("it is larger than {MAX_ANSWER_BYTES} bytes")));
+        }
+    }
+    let written = translate::answer(from, to, &all);
+    let written = written.map_err(|error| UpstreamError::Answer(error.to_string()))?;
+    Ok(UpstreamResponse { status, headers, body: ResponseBody::whole(written.into()) })
+}
+
+impl ResponseBody {
+    /// A streamed body in the other format.
+    fn translated(self) -> Self {
+        let portions = match self.portions {
+            BodySource::Http(body) => {
+                BodySource::Translated(Box::new(TranslatedBody { body, stream: StreamTranslator::new() }))
+            }
+            other => other,
+        };
+        Self { portions, tap: self.tap }
+    }
+}
+
+pub(super) struct TranslatedBody {
+    body: Incoming,
+    stream: StreamTranslator,
+}
+
+impl TranslatedBody {
+    pub(super) async fn next(&mut self) -> Option<Result<Bytes, UpstreamError>> {
+        loop {
+            let data = match super::next_data(&mut self.body).await? {
+                Ok(data) => data,
+                Err(error) => return Some(Err(error)),
+            };
+            match self.stream.push(&data) {
+                Ok(written) if written.is_empty() => {}
+                Ok(written) => return Some(Ok(written.into())),
+                Err(_) => return Some(Err(UpstreamError::Cut)),
+            }
+        }
+    }
+}
