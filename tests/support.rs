@@ -118,6 +118,10 @@ impl World {
     /// From here on everything is run by somebody without privileges, who owns this directory. `None` where this machine
     /// cannot, which is said.
     pub fn by_user(mut self) -> Option<Self> {
+        // Whoever is not root is such a user already.
+        if !rustix::process::geteuid().is_root() {
+            return Some(self);
+        }
         self.program = self.words_of_user()?;
         Some(self)
     }

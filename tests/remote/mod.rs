@@ -1,6 +1,6 @@
 //! Remote resources through the real program: files by their digest, archives, commits, and everything that must be refused.
 
-mod server;
+pub mod server;
 
 use std::fs;
 use std::process::Command;

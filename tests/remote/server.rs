@@ -28,6 +28,8 @@ pub struct Site {
     pub certificate: String,
     pages: Arc<Mutex<HashMap<String, Page>>>,
     asked: Arc<Mutex<Vec<String>>>,
+    /// The last `Authorization` header.
+    authorization: Arc<Mutex<Option<String>>>,
     is_open: Arc<Mutex<bool>>,
 }
 
@@ -41,10 +43,12 @@ impl Site {
             certificate,
             pages: Arc::default(),
             asked: Arc::default(),
+            authorization: Arc::default(),
             is_open: Arc::new(Mutex::new(true)),
         };
         let pages = Arc::clone(&site.pages);
         let asked = Arc::clone(&site.asked);
+        let authorization = Arc::clone(&site.authorization);
         let is_open = Arc::clone(&site.is_open);
         let repositories = repositories.to_owned();
         std::thread::spawn(move || {
@@ -56,6 +60,7 @@ impl Site {
                 let served = Served {
                     pages: Arc::clone(&pages),
                     asked: Arc::clone(&asked),
+                    authorization: Arc::clone(&authorization),
                     repositories: repositories.clone(),
                 };
                 let config = Arc::clone(&config);
@@ -111,6 +116,11 @@ impl Site {
         std::mem::take(&mut self.asked.lock().unwrap())
     }
 
+    /// The `Authorization` header of the last request.
+    pub fn authorization(&self) -> Option<String> {
+        self.authorization.lock().unwrap().clone()
+    }
+
     pub fn close(&self) {
         *self.is_open.lock().unwrap() = false;
         drop(TcpStream::connect(self.host.replace("localhost", "127.0.0.1")));
@@ -147,6 +157,7 @@ fn identity() -> (String, Arc<ServerConfig>) {
 struct Served {
     pages: Arc<Mutex<HashMap<String, Page>>>,
     asked: Arc<Mutex<Vec<String>>>,
+    authorization: Arc<Mutex<Option<String>>>,
     repositories: PathBuf,
 }
 
@@ -168,11 +179,13 @@ impl Served {
         (&mut reader).take(length).read_to_end(&mut body)?;
         let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
         self.asked.lock().unwrap().push(path.clone());
+        *self.authorization.lock().unwrap() = headers.get("authorization").cloned();
+        let method = line.split(' ').next().unwrap_or_default();
         let page = self.pages.lock().unwrap().get(&path).cloned();
         let (head, body) = match page {
             Some(Page::Bytes(bytes)) => ("200 OK".to_owned(), bytes),
             Some(Page::Redirect(to)) => (format!("302 Found\r\nlocation: {to}"), Vec::new()),
-            None if path.starts_with("/git/") => self.git(&path["/git".len()..], &headers, &body),
+            None if path.starts_with("/git/") => self.git(method, &path["/git".len()..], &headers, &body),
             None => ("404 Not Found".to_owned(), Vec::new()),
         };
         let head = format!("HTTP/1.1 {head}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
@@ -184,7 +197,14 @@ impl Served {
     }
 
     /// git's own server, by the rules of CGI.
-    fn git(&self, path: &str, headers: &HashMap<String, String>, body: &[u8]) -> (String, Vec<u8>) {
+    fn git(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &HashMap<String, String>,
+        body: &[u8],
+    ) -> (String, Vec<u8>) {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let header = |name: &str| headers.get(name).cloned().unwrap_or_default();
         let mut child = Command::new("git")
             .arg("http-backend")
@@ -196,8 +216,10 @@ impl Served {
             .env("GIT_PROTOCOL", header("git-protocol"))
             .env("CONTENT_TYPE", header("content-type"))
             .env("CONTENT_LENGTH", body.len().to_string())
+            .env("HTTP_CONTENT_ENCODING", header("content-encoding"))
             .env("PATH_INFO", path)
-            .env("REQUEST_METHOD", "POST")
+            .env("QUERY_STRING", query)
+            .env("REQUEST_METHOD", method)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -208,6 +230,7 @@ impl Served {
         let end = output.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
         let head = String::from_utf8_lossy(&output[..end]).into_owned();
         let status = head.lines().find_map(|line| line.strip_prefix("Status: ")).unwrap_or("200 OK");
-        (status.to_owned(), output[end + 4..].to_vec())
+        let kind = head.lines().find(|line| line.starts_with("Content-Type: ")).unwrap_or_default();
+        (format!("{status}\r\n{kind}"), output[end + 4..].to_vec())
     }
 }

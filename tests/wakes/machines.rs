@@ -5,7 +5,9 @@ use std::path::Path;
 
 use serde_json::{Value as Json, json};
 
+use super::checkouts::git;
 use super::stage::{EVERY_WAKE, Stage, finish, shell, sleeps, when};
+use crate::remote::server::Site;
 
 /// Another machine has the repository and the store, and nothing else of the first one.
 fn move_to_another_machine(stage: &mut Stage, name: &str) {
@@ -116,4 +118,47 @@ fn a_session_starts_another_and_gets_its_result() {
     let said: Vec<Json> =
         stage.of_type(&id, "agent.message").iter().map(|event| event["message"].clone()).collect();
     assert_eq!(said, ["I asked for help.", "All is done."]);
+}
+
+/// A resource by URL is on every machine. It is fetched by its commit, under the harness's prefixes.
+#[test]
+fn a_resource_of_a_commit_is_on_every_machine() {
+    let repositories = tempfile::tempdir().unwrap();
+    let site = Site::start(repositories.path());
+    let guide = repositories.path().join("guide");
+    std::fs::create_dir_all(guide.join("text")).unwrap();
+    std::fs::write(guide.join("text/one.md"), "the guide\n").unwrap();
+    git(&guide, &["init", "--quiet"]);
+    git(&guide, &["add", "--all"]);
+    git(&guide, &["commit", "--quiet", "--message", "text"]);
+    let commit = std::fs::read_to_string(guide.join(".git/refs/heads/master"))
+        .or_else(|_| std::fs::read_to_string(guide.join(".git/refs/heads/main")))
+        .unwrap();
+    let copies = shell("cp /sandbox/workspace/resources/guide/one.md /sandbox/workspace/session/copy.md");
+    let mut stage = Stage::new(&[when(EVERY_WAKE, json!([copies, finish(sleeps("Done."))]))]);
+    let world = std::mem::replace(&mut stage.world, crate::support::World::new());
+    stage.world = site.allow(world);
+    let source = format!("git+{}@{}//text", site.url("git/guide"), commit.trim());
+    let id = stage.create(&["--resource", &format!("{source}:guide")]);
+    stage.send(&id, "copy it");
+    stage.wakes(&id, 0);
+    assert_eq!(stage.memory(&id, "copy.md").as_deref(), Some("the guide\n"));
+
+    let elsewhere = "git+https://example.com/guide@";
+    let id = stage.create(&["--resource", &format!("{elsewhere}{}:guide", commit.trim())]);
+    stage.send(&id, "copy it");
+    let ran = stage.world.run(&["worker", "--drain"]);
+    let said = "no prefix in the harness's `allowed_remote_resources` covers it";
+    assert!(ran.err.contains(said), "{}", ran.err);
+    assert_eq!(stage.show(&id)["pending"], 1);
+
+    for (resource, why) in [
+        (format!("{source}:guide:rw"), "a resource from a URL cannot be written"),
+        ("https://example.com/a.md:a".to_owned(), "must name the digest"),
+        ("git+https://example.com/a:a".to_owned(), "must be `git+https://HOST/REPOSITORY@COMMIT//PATH`"),
+    ] {
+        let ran = stage.world.run(&["session", "create", "--agent", "helper", "--resource", &resource]);
+        assert_eq!(ran.code, 2, "{}", ran.err);
+        assert!(ran.err.contains(why), "{}", ran.err);
+    }
 }

@@ -1,5 +1,6 @@
 //! Sessions end to end: messages become bounded runs in real sandboxes, directives become durable progress.
 
+mod checkouts;
 mod confirmations;
 mod directives;
 mod hanging;

@@ -14,6 +14,7 @@ use session::{
 
 over_stores!(
     a_worker_claims_what_its_filter_accepts,
+    a_worker_claims_repositories_by_the_start_of_their_names,
     a_skipped_session_is_left_to_others,
     learnings_stay_in_their_repository,
     an_import_brings_no_path_of_the_host,
@@ -55,6 +56,31 @@ fn a_worker_claims_what_its_filter_accepts(_: &Place, sessions: &mut Sessions, c
     assert_eq!(claims(sessions, clock, &filter("host/c")), []);
     assert_eq!(claims(sessions, clock, &filter("host/a")), [other_agent]);
     assert_eq!(claims(sessions, clock, &filter("host/b")), [theirs]);
+}
+
+fn a_worker_claims_repositories_by_the_start_of_their_names(
+    _: &Place,
+    sessions: &mut Sessions,
+    clock: &mut Clock,
+) {
+    let mut created = Vec::new();
+    for repository in ["host/a/x", "host/b/y//api", "host/ab/z", "host/c_d/w", "host/cXd/w"] {
+        created.push(create(sessions, clock, Some(repository), "triage"));
+    }
+    let of_none = create(sessions, clock, None, "triage");
+    let prefixes = |starts: &[&str]| ClaimFilter {
+        repository_prefixes: Some(starts.iter().map(|start| (*start).to_owned()).collect()),
+        ..ClaimFilter::default()
+    };
+    assert_eq!(claims(sessions, clock, &prefixes(&[])), []);
+    assert_eq!(claims(sessions, clock, &prefixes(&["other/", "host/%/"])), []);
+    assert_eq!(claims(sessions, clock, &prefixes(&["host/c_d/"])), [created[3]]);
+    let mut expected = vec![created[0], created[1]];
+    expected.sort();
+    assert_eq!(claims(sessions, clock, &prefixes(&["host/a/", "host/b/"])), expected);
+    let mut rest = vec![created[2], created[4], of_none];
+    rest.sort();
+    assert_eq!(claims(sessions, clock, &ClaimFilter::default()), rest);
 }
 
 fn a_skipped_session_is_left_to_others(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {

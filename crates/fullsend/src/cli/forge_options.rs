@@ -36,7 +36,7 @@ impl TrackerName {
         if variable("GITLAB_CI").is_some() { Self::Gitlab } else { Self::Github }
     }
 
-    fn token_variables(self) -> &'static [&'static str] {
+    pub fn token_variables(self) -> &'static [&'static str] {
         match self {
             Self::Github => &["GH_TOKEN", "GITHUB_TOKEN"],
             Self::Gitlab => &["GITLAB_TOKEN"],

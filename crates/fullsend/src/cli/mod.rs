@@ -4,6 +4,7 @@ mod always_json;
 mod changed_files;
 mod check;
 mod check_output;
+mod checkout_options;
 mod ci_outputs;
 mod complete;
 mod completions;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use clap::Args;
 use session::{ClaimFilter, ClaimedWake, Session, SessionError, Sessions, StoreError};
 
+use super::checkout_options::CheckoutOptions;
 use super::exit::{Exit, Failure};
 use super::session::store::StoreOptions;
 use super::session::wake_options::{WakeOptions, stop_in_time};
@@ -13,7 +14,10 @@ use crate::wake;
 use crate::worker::{self, WorkUntil, WorkerPlan};
 
 #[derive(Args, Debug)]
-#[command(after_help = "Example: fullsend worker --concurrency 4")]
+#[command(
+    after_help = "Example: fullsend worker --concurrency 4\n\nA fleet that serves many repositories:\n  \
+                        fullsend worker --store postgres://sessions.example/fullsend --checkout https://github.com/acme"
+)]
 pub struct Arguments {
     /// Run this many wakes at once
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -34,6 +38,8 @@ pub struct Arguments {
     #[arg(long, value_name = "LABEL")]
     label: Vec<String>,
     #[command(flatten)]
+    checkout: CheckoutOptions,
+    #[command(flatten)]
     store: StoreOptions,
     #[command(flatten)]
     wake: WakeOptions,
@@ -43,13 +49,15 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let options = arguments.wake.clone();
     let executor = executor::start(2)?;
     let store = options.store(&arguments.store);
-    let context = options.context(&store, executor.handle())?;
+    let checkouts = arguments.checkout.checkouts(&arguments.store)?.map(Arc::new);
+    let context = options.context(&store, checkouts.clone(), executor.handle())?;
     signals::watch(executor.handle(), &context.cancel)?;
     stop_in_time(&context.cancel)?;
     // Report a store that cannot be opened at once.
     drop(store.open()?);
     let filter = ClaimFilter {
-        repository: Some(options.repository()?),
+        repository: if checkouts.is_some() { None } else { Some(options.repository()?) },
+        repository_prefixes: checkouts.as_ref().map(|checkouts| checkouts.prefixes()),
         agent: arguments.agent.clone(),
         labels: Some(arguments.label.clone()),
         skip: Vec::new(),

@@ -1,16 +1,20 @@
 //! The one function that runs git on the host. Whoever wrote the repository may have written its configuration, so git
 //! never reads it: every call gets a git directory that we made, an environment that we made, no hooks, filters,
-//! monitors or prompts, and no way to fetch anything.
+//! monitors or prompts, and no way to fetch anything but what its caller's transport names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use egress::credentials::Secret;
+
 use crate::cancel::Cancel;
 use crate::scripts::{self, Script, ScriptError};
 
 const TIME: Duration = Duration::from_secs(120);
+/// The most that a call over a network may take.
+const NETWORK_TIME: Duration = Duration::from_secs(900);
 /// The most that one call may print.
 const MAX_OUTPUT: u64 = 96 << 20;
 
@@ -58,6 +62,28 @@ pub struct GitCall<'a> {
     pub directory: &'a Path,
     pub arguments: &'a [&'a str],
     pub input: &'a [u8],
+    pub transport: Transport<'a>,
+}
+
+/// From where a call may fetch.
+#[derive(Clone, Copy, Debug)]
+pub enum Transport<'a> {
+    /// From nowhere.
+    None,
+    /// From a repository on this machine that we made.
+    File,
+    Http(&'a HttpTransport),
+}
+
+/// One server that git may ask. It follows no redirect.
+#[derive(Clone, Debug)]
+pub struct HttpTransport {
+    /// The scheme, host and port.
+    pub origin: String,
+    /// The value of the `Authorization` header.
+    pub authorization: Option<Secret>,
+    /// The host's variables for proxies and certificates.
+    pub variables: BTreeMap<String, String>,
 }
 
 /// What a call printed, and its exit code.
@@ -126,7 +152,35 @@ fn environment(call: &GitCall<'_>) -> BTreeMap<String, String> {
     let mut set = |name: &str, path: &Path| all.insert(name.to_owned(), path.display().to_string());
     set("GIT_DIR", call.git_directory);
     set("GIT_WORK_TREE", call.directory);
+    match call.transport {
+        Transport::None => {}
+        Transport::File => drop(all.insert("GIT_ALLOW_PROTOCOL".to_owned(), "file".to_owned())),
+        Transport::Http(transport) => transport.add_to(&mut all),
+    }
     all
+}
+
+impl HttpTransport {
+    fn add_to(&self, environment: &mut BTreeMap<String, String>) {
+        let scheme = self.origin.split(':').next().unwrap_or_default();
+        environment.extend(self.variables.clone());
+        environment.insert("GIT_ALLOW_PROTOCOL".to_owned(), scheme.to_owned());
+        // A stalled server ends the call. In the environment, because other users can read arguments.
+        let mut settings = vec![
+            ("http.followRedirects".to_owned(), "false".to_owned()),
+            ("http.lowSpeedLimit".to_owned(), "1000".to_owned()),
+            ("http.lowSpeedTime".to_owned(), "60".to_owned()),
+        ];
+        if let Some(authorization) = &self.authorization {
+            let header = format!("Authorization: {}", authorization.reveal());
+            settings.push((format!("http.{}/.extraHeader", self.origin), header));
+        }
+        environment.insert("GIT_CONFIG_COUNT".to_owned(), settings.len().to_string());
+        for (index, (key, value)) in settings.into_iter().enumerate() {
+            environment.insert(format!("GIT_CONFIG_KEY_{index}"), key);
+            environment.insert(format!("GIT_CONFIG_VALUE_{index}"), value);
+        }
+    }
 }
 
 /// Runs git.
@@ -143,7 +197,9 @@ pub fn run(call: &GitCall<'_>) -> Result<GitOutput, GitError> {
     let connect =
         format!("ulimit -f {}; exec git \"$@\" <\"$FULLSEND_INPUT\" >\"$FULLSEND_OUTPUT\"", MAX_OUTPUT / 512);
     let mut arguments = vec!["-c".to_owned(), connect, "git".to_owned()];
-    for setting in SETTINGS {
+    // A transport's variable says which protocols are allowed; this setting would forbid them again.
+    let is_local = matches!(call.transport, Transport::None);
+    for setting in SETTINGS.iter().filter(|setting| is_local || **setting != "protocol.allow=never") {
         arguments.extend(["-c".to_owned(), (*setting).to_owned()]);
     }
     arguments.extend(call.arguments.iter().map(|word| (*word).to_owned()));
@@ -152,7 +208,7 @@ pub fn run(call: &GitCall<'_>) -> Result<GitOutput, GitError> {
         arguments: &arguments,
         working_directory: call.directory,
         environment,
-        time: TIME,
+        time: if matches!(call.transport, Transport::Http(_)) { NETWORK_TIME } else { TIME },
         cancel: &Cancel::default(),
     })
     .map_err(GitError::Start)?;
@@ -177,7 +233,17 @@ pub fn init(directory: &Path) -> Result<(), GitError> {
 
 /// Runs git in a repository that we made.
 pub fn in_own(directory: &Path, arguments: &[&str], input: &[u8]) -> Result<GitOutput, GitError> {
-    run(&GitCall { git_directory: &directory.join(".git"), directory, arguments, input })
+    fetching(directory, arguments, input, Transport::None)
+}
+
+/// The same, over a transport.
+pub fn fetching(
+    directory: &Path,
+    arguments: &[&str],
+    input: &[u8],
+    transport: Transport<'_>,
+) -> Result<GitOutput, GitError> {
+    run(&GitCall { git_directory: &directory.join(".git"), directory, arguments, input, transport })
 }
 
 /// Returns those of `paths` that the ignore rules in `directory` match.
@@ -204,7 +270,13 @@ pub fn difference(directory: &Path, patch: &Path) -> Result<(), GitError> {
     let mut arguments = vec!["diff", "--no-index", "--binary", "--full-index", "--no-color", "--no-renames"];
     arguments.extend(["--no-ext-diff", "--no-textconv", "--no-prefix", &output, "a", "b"]);
     let git_directory = &own.path().join(".git");
-    let ended = run(&GitCall { git_directory, directory, arguments: &arguments, input: &[] })?;
+    let ended = run(&GitCall {
+        git_directory,
+        directory,
+        arguments: &arguments,
+        input: &[],
+        transport: Transport::None,
+    })?;
     // 1: they differ.
     if matches!(ended.code, 0 | 1) { Ok(()) } else { Err(ended.failed("diff")) }
 }

@@ -59,7 +59,7 @@ fn text(from: BorrowedFd<'_>, path: &str) -> Option<String> {
     Some(text)
 }
 
-fn is_commit(text: &str) -> bool {
+pub(super) fn is_commit(text: &str) -> bool {
     (text.len() == 40 || text.len() == 64)
         && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }

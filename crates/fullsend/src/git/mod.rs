@@ -1,6 +1,7 @@
 //! Everything about git on the host: its files as we read them, the one way to start its program, and the mounts that
 //! show a repository in a sandbox. Git's files may be an attacker's, so nothing in them is believed or run.
 
+pub mod checkout;
 pub(crate) mod command;
 mod config;
 pub(crate) mod directory;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::command::{self, GitCall, GitError, GitOutput};
+use super::command::{self, GitCall, GitError, GitOutput, Transport};
 use super::config;
 use super::directory::{common, directory};
 
@@ -44,6 +44,7 @@ impl RepositoryReader {
             directory: &self.repository,
             arguments,
             input,
+            transport: Transport::None,
         })
     }
 }

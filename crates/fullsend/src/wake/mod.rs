@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use sandbox::Mount;
 use session::{
     ClaimedWake, ContextSource, ContextWindow, EventId, FailureClass, Lease, LeaseTerms, Payload, RunReport,
-    Session, SessionError, SessionId, SessionLimits, SessionRefusal, SessionState, SessionStatus, Sessions,
-    Sha256Digest, StoreError, TimeSeed, Timestamp, WakeCommit, WakeEnding, WakeId,
+    Session, SessionError, SessionHeader, SessionId, SessionLimits, SessionRefusal, SessionState,
+    SessionStatus, Sessions, Sha256Digest, StoreError, TimeSeed, Timestamp, WakeCommit, WakeEnding, WakeId,
 };
 
 use crate::cancel::Cancel;
@@ -42,6 +42,7 @@ use lease_keeper::{LeaseKeeper, LeaseKeeperConfig, LeaseState};
 use memory::WakeSummary;
 use prepare::{LayerSnapshot, PrepareError, prepare};
 use prompt::{Prompt, PromptBudget, PromptSource, assemble};
+use resources::RemoteAccess;
 use run_reports::RunReports;
 use screen::MemoryScreen;
 
@@ -51,8 +52,8 @@ const MODEL_RETRY_TIMEOUT: Duration = Duration::from_secs(120);
 /// What a wake needs from the machine around it.
 #[derive(Clone)]
 pub struct WakeContext {
-    /// Reads the configuration layers as they are now.
-    pub open: Arc<dyn Fn() -> Result<LayerSnapshot, String> + Send + Sync>,
+    /// Reads the configuration layers of a session as they are now.
+    pub open: Arc<dyn Fn(&SessionHeader) -> Result<LayerSnapshot, PrepareError> + Send + Sync>,
     /// Opens another connection to the same store.
     pub connect: Arc<dyn Fn() -> Result<Sessions, String> + Send + Sync>,
     /// The directory of all runs.
@@ -160,10 +161,15 @@ fn prepare_run(
     context: &WakeContext,
     session: &Session,
 ) -> Result<(LayerSnapshot, Checked, Vec<Mount>), PrepareError> {
-    let mut layers = (context.open)().map_err(PrepareError::invalid)?;
+    let mut layers = (context.open)(&session.header)?;
     let lookup = |name: &str| context.environment.get(name).cloned();
     let checked = prepare(&mut layers, session, &lookup)?;
-    let resources = resources::mounts(&session.header.resources).map_err(PrepareError::missing)?;
+    let allowed = &checked.resolved.harness.allowed_remote_resources;
+    let remote = RemoteAccess {
+        resources: &layers.library.remote,
+        allowed: allowed.iter().map(|prefix| prefix.value.clone()).collect(),
+    };
+    let resources = resources::mounts(&session.header.resources, &remote)?;
     Ok((layers, checked, resources))
 }
 

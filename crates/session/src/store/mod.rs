@@ -91,6 +91,8 @@ pub struct StoreSurvey {
 pub struct ClaimFilter {
     /// Only sessions of this repository, and those of no repository.
     pub repository: Option<String>,
+    /// Only sessions of a repository whose name starts with one of these.
+    pub repository_prefixes: Option<Vec<String>>,
     /// Only sessions of this agent.
     pub agent: Option<String>,
     /// Only sessions whose labels are all among these; `None` accepts every label.

@@ -11,7 +11,7 @@ use super::super::configuration::ConfigurationOptions;
 use super::super::exit::{Exit, Failure};
 use super::{Named, find, unreadable};
 use crate::event::log::{self, sha256};
-use crate::git::command::{self, GitCall};
+use crate::git::command::{self, GitCall, Transport};
 use crate::record::store::StoredRun;
 use crate::record::{self, files};
 use crate::render::diagnostics::clean_text;
@@ -97,7 +97,13 @@ pub fn apply(runs: &Path, arguments: &ApplyArguments) -> Result<Exit, Failure> {
     let git_directory = &own.path().join(".git");
     let mut words = vec!["apply", "--whitespace=nowarn"];
     words.extend(arguments.check.then_some("--check"));
-    let call = GitCall { git_directory, directory: &repository, arguments: &words, input: &bytes };
+    let call = GitCall {
+        git_directory,
+        directory: &repository,
+        arguments: &words,
+        input: &bytes,
+        transport: Transport::None,
+    };
     let applied = command::run(&call).and_then(|ended| ended.succeeded("apply"));
     applied.map_err(|error| failed(error.to_string()))?;
     for line in patch::table(&patch::changed_files(&String::from_utf8_lossy(&bytes))) {

@@ -12,7 +12,7 @@ use super::super::exit::{Exit, Failure};
 use super::repository::repository_id;
 use super::store::{StoreOptions, failure, time_seed};
 use crate::resolve::{environment, resolve};
-use crate::wake::resources::MOUNTS_BELOW;
+use crate::wake::resources::{MOUNTS_BELOW, REMOTE_KIND};
 use session::{
     ResourceAccess, SessionEnvironment, SessionHeader, SessionId, SessionResource, Sessions, Sha256Digest,
 };
@@ -26,7 +26,8 @@ pub struct Arguments {
     /// Run in this environment: environments/ID.yaml of a layer
     #[arg(long, value_name = "ID")]
     environment: Option<String>,
-    /// Mount a file or directory of this machine: SOURCE:MOUNT, or SOURCE:MOUNT:rw for write access; can be repeated
+    /// Mount a file or directory: SOURCE:MOUNT, or SOURCE:MOUNT:rw for write access; can be repeated. SOURCE is a path of
+    /// this machine, git+https://HOST/REPOSITORY@COMMIT//PATH or https://HOST/FILE#sha256=DIGEST
     #[arg(long, value_name = "SOURCE:MOUNT[:rw]")]
     resource: Vec<String>,
     /// Run only on workers with this label; can be repeated
@@ -165,16 +166,21 @@ fn resource(text: &str) -> Result<SessionResource, Failure> {
         _ => (text, ResourceAccess::ReadOnly),
     };
     let (source, mount) = rest.rsplit_once(':').ok_or_else(|| wrong("the mount is missing".to_owned()))?;
-    let path = Path::new(source).canonicalize().map_err(|error| wrong(format!("{source}: {error}")))?;
-    let kind = if path.is_dir() { "directory" } else { "file" };
+    let (kind, source) = if source.starts_with("https:") || source.starts_with("git+") {
+        (REMOTE_KIND, source.to_owned())
+    } else {
+        let path = Path::new(source).canonicalize().map_err(|error| wrong(format!("{source}: {error}")))?;
+        let kind = if path.is_dir() { "directory" } else { "file" };
+        (kind, path.to_str().ok_or_else(|| wrong("the source is not UTF-8".to_owned()))?.to_owned())
+    };
     let mount = if mount.starts_with('/') { mount.to_owned() } else { format!("{MOUNTS_BELOW}/{mount}") };
     let resource = SessionResource {
         id: mount.rsplit('/').next().unwrap_or_default().to_owned(),
         kind: kind.to_owned(),
-        source: path.to_str().ok_or_else(|| wrong("the source is not UTF-8".to_owned()))?.to_owned(),
+        source,
         mount,
         access,
     };
-    crate::wake::resources::check(&resource).map_err(|why| wrong(why.to_owned()))?;
+    crate::wake::resources::check(&resource).map_err(wrong)?;
     Ok(resource)
 }

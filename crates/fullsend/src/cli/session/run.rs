@@ -24,7 +24,7 @@ pub fn run(arguments: &Run) -> Result<Exit, Failure> {
     let executor = executor::start(2)?;
     let named = SessionOptions { store: options.store(&session_options.store), ..session_options.clone() };
     let (store, mut sessions, id) = named.locate()?;
-    let context = options.context(&store, executor.handle())?;
+    let context = options.context(&store, None, executor.handle())?;
     signals::watch(executor.handle(), &context.cancel)?;
     stop_in_time(&context.cancel)?;
     let session = sessions.session(id).map_err(failure)?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
-use session::{LeaseTerms, SessionLimits};
+use session::{LeaseTerms, SessionHeader, SessionLimits};
 
 use super::super::configuration::ConfigurationOptions;
 use super::super::exit::{Exit, Failure};
@@ -19,11 +19,12 @@ use super::default_store::state_directory;
 use super::repository::repository_id;
 use super::store::StoreOptions;
 use crate::cancel::Cancel;
+use crate::git::checkout::{Checkout, Checkouts};
 use crate::render::console::Console;
 use crate::render::diagnostics::clean_text;
 use crate::render::workflow_commands::neutralise_json;
 use crate::wake::conversation::EarlierConversations;
-use crate::wake::prepare::LayerSnapshot;
+use crate::wake::prepare::{LayerSnapshot, PrepareError};
 use crate::wake::{WakeContext, WakeResult};
 
 /// How long a lease lasts unless it is renewed. The lease keeper renews it after a third of that time.
@@ -79,6 +80,12 @@ fn end_process() -> ! {
     std::process::exit(i32::from(Exit::Terminated.code()))
 }
 
+/// The session's repository. A server that does not answer now may answer later.
+fn check_out(checkouts: &Checkouts, header: &SessionHeader) -> Result<Checkout, PrepareError> {
+    let repository = header.repository.as_deref().unwrap_or_default();
+    checkouts.open(repository).map_err(|error| PrepareError::transient(error.to_string()))
+}
+
 impl WakeOptions {
     /// The store, if none is named: that of the repository.
     pub fn store(&self, named: &StoreOptions) -> StoreOptions {
@@ -88,6 +95,7 @@ impl WakeOptions {
     pub fn context(
         &self,
         store: &StoreOptions,
+        checkouts: Option<Arc<Checkouts>>,
         executor: &tokio::runtime::Handle,
     ) -> Result<WakeContext, Failure> {
         forbid_core_dumps()?;
@@ -103,12 +111,19 @@ impl WakeOptions {
         let call_timeout = Duration::from_millis(self.lease_seconds * 1_000 / 3).min(MAX_CALL);
         let console = Mutex::new(Console::default());
         Ok(WakeContext {
-            open: Arc::new(move || {
-                let mut opened = configuration.open().map_err(|failure| failure.message)?;
+            open: Arc::new(move |header| {
+                let checkout =
+                    checkouts.as_ref().map(|checkouts| check_out(checkouts, header)).transpose()?;
+                let mut configuration = configuration.clone();
+                if let Some(checkout) = &checkout {
+                    configuration.repo = Some(checkout.directory.clone());
+                }
+                let opened = configuration.open();
+                let mut opened = opened.map_err(|failure| PrepareError::invalid(failure.message))?;
                 opened.choices.pull = pull;
                 lock.choose(&mut opened.choices);
                 let (library, choices, repository, guard) = opened.into_parts();
-                Ok(LayerSnapshot { library, choices, repository, guard })
+                Ok(LayerSnapshot { library, choices, repository, guard: Box::new((guard, checkout)) })
             }),
             // A call ends long before the lease does.
             connect: Arc::new(move || store.open_within(call_timeout).map_err(|failure| failure.message)),

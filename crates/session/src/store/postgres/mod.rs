@@ -171,7 +171,7 @@ impl PostgresStore {
         filter: &ClaimFilter,
     ) -> Result<Option<(Session, i64)>, StoreError> {
         let step = "find a due session";
-        let ClaimFilter { repository, agent, labels, skip } = filter;
+        let ClaimFilter { repository, repository_prefixes, agent, labels, skip } = filter;
         let mut skip: Vec<Uuid> = skip.iter().map(|id| id.0).collect();
         for (statement, bound) in lanes {
             let bound = match bound {
@@ -179,8 +179,8 @@ impl PostgresStore {
                 Bound::Horizon => now.plus_ms(horizon_ms).0,
             };
             loop {
-                let values: [&dyn SqlValue; 6] =
-                    [&bound, &rows::state_version(), repository, agent, &skip, labels];
+                let values: [&dyn SqlValue; 7] =
+                    [&bound, &rows::state_version(), repository, agent, &skip, labels, repository_prefixes];
                 let Some(row) = client.query_opt(statement, &values).map_err(at(step))? else { break };
                 match read_session(&row) {
                     Err(StoreError::Corrupt { .. }) => {

@@ -28,12 +28,15 @@ pub(crate) const TAIL: &str = "
                 ORDER BY seq DESC LIMIT $4) AS last) AS summed
     WHERE total <= $5 ORDER BY seq";
 
-/// The conditions of a claim's filter: unreadable rows ($2), repository ($3), agent ($4), skipped sessions ($5), labels ($6).
+/// The conditions of a claim's filter: unreadable rows ($2), repository ($3), agent ($4), skipped sessions ($5), labels ($6), starts of
+/// repositories' names ($7).
 macro_rules! filter {
     () => {
         " AND (unreadable_by IS NULL OR unreadable_by < $2) AND ($3::text IS NULL OR repository IN ('', $3))
           AND ($4::text IS NULL OR agent = $4) AND id <> ALL($5::uuid[])
-          AND ($6::text[] IS NULL OR labels <@ $6) "
+          AND ($6::text[] IS NULL OR labels <@ $6)
+          AND ($7::text[] IS NULL OR EXISTS
+               (SELECT 1 FROM unnest($7::text[]) AS prefix WHERE starts_with(repository, prefix))) "
     };
 }
 

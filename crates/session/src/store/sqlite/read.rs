@@ -83,7 +83,8 @@ fn first_due(
         ("normal_ms <= ?1", "normal_ms", now.0),
         ("low_ms <= ?1", "low_ms", now.0),
     ];
-    let ClaimFilter { repository, agent, labels, skip } = filter;
+    let ClaimFilter { repository, repository_prefixes, agent, labels, skip } = filter;
+    let prefixes = repository_prefixes.as_ref().map(rows::json).transpose()?;
     let labels = labels.as_ref().map(rows::json).transpose()?;
     let skipped: Vec<String> = skip.iter().map(|id| id.0.simple().to_string()).collect();
     let skipped = skipped.join(",");
@@ -95,10 +96,12 @@ fn first_due(
                AND (?5 = '' OR instr(?5, lower(hex(id))) = 0)
                AND (?6 IS NULL OR labels = '[]' OR NOT EXISTS
                     (SELECT 1 FROM json_each(labels) WHERE value NOT IN (SELECT value FROM json_each(?6))))
+               AND (?7 IS NULL OR EXISTS
+                    (SELECT 1 FROM json_each(?7) WHERE substr(repository, 1, length(value)) = value))
              ORDER BY {order} LIMIT 1"
         );
         let mut statement = connection.prepare_cached(&sql).map_err(at(step))?;
-        let row = params![bound, rows::state_version(), repository, agent, skipped, labels];
+        let row = params![bound, rows::state_version(), repository, agent, skipped, labels, prefixes];
         let found = statement.query_row(row, |row| row.get(0)).optional().map_err(at(step))?;
         if let Some(id) = found {
             return Ok(Some(SessionId(id)));

@@ -1,0 +1,363 @@
+//! Checkouts of the repositories that sessions belong to, for a worker that has none of them. Each repository has a mirror in
+//! the cache, so a new commit costs only what changed, and each commit has a checkout that is shared and never written:
+//! runs see it copy-on-write.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::fs::FlockOperation;
+use sha2::{Digest, Sha256};
+
+use super::GitError;
+use super::command::{self, HttpTransport, Transport};
+use super::head::is_commit;
+
+/// How long a repository counts as up to date, so that the check before a claim and the wake after it see one commit.
+const FRESH: Duration = Duration::from_secs(30);
+/// How many checkouts of one repository stay, besides those in use.
+const MAX_UNUSED: usize = 2;
+/// How long a worker waits for another one that fetches the same repository.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(900);
+const LOCK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Where repositories may be fetched from: a server and the start of a path on it.
+#[derive(Clone, Debug)]
+pub struct CheckoutRoot {
+    pub transport: HttpTransport,
+    /// `host/path/`, the start of the names of its repositories.
+    pub prefix: String,
+}
+
+impl CheckoutRoot {
+    /// Reads `https://HOST[:PORT][/PATH]`. Plain HTTP is only accepted for this machine.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (scheme, rest) = text.split_once("://").ok_or("write it as https://HOST/PATH")?;
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let host = authority.split(':').next().unwrap_or_default();
+        let is_here = matches!(host, "localhost" | "127.0.0.1");
+        match scheme {
+            "https" => {}
+            "http" if is_here => {}
+            "http" => return Err("plain HTTP is only accepted for localhost: use https".to_owned()),
+            _ => return Err(format!("`{scheme}` is not supported: use https")),
+        }
+        let port = authority.strip_prefix(host).unwrap_or_default();
+        let is_port = |text: &str| text.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
+        if authority.contains('@') {
+            return Err("leave the user and the password out: the token is in a variable".to_owned());
+        }
+        if !is_name(host) || !(port.is_empty() || is_port(port)) {
+            return Err(format!("`{authority}` is not a host"));
+        }
+        let path = path.trim_end_matches('/');
+        if !path.is_empty() && !path.split('/').all(is_name) {
+            return Err(format!("`{path}` is not the start of a repository's path"));
+        }
+        let host = host.to_ascii_lowercase();
+        let prefix = if path.is_empty() { format!("{host}/") } else { format!("{host}/{path}/") };
+        let origin = format!("{scheme}://{host}{port}");
+        let transport = HttpTransport { origin, authorization: None, variables: Default::default() };
+        Ok(Self { transport, prefix })
+    }
+
+    pub fn host(&self) -> &str {
+        self.prefix.split('/').next().unwrap_or_default()
+    }
+
+    /// The address of a repository and the directory in it, if the repository belongs to this root.
+    fn locate(&self, repository: &str) -> Option<Location> {
+        let (name, below) = repository.split_once("//").unwrap_or((repository, ""));
+        let path = name.strip_prefix(self.host())?.strip_prefix('/')?;
+        let are_names = path.split('/').all(is_name) && (below.is_empty() || below.split('/').all(is_name));
+        if !name.starts_with(&self.prefix) || !are_names {
+            return None;
+        }
+        Some(Location { url: format!("{}/{path}.git", self.transport.origin), below: below.into() })
+    }
+}
+
+/// A part of a path that neither leaves it nor means something to git or to a URL.
+fn is_name(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+~".contains(c);
+    !text.is_empty()
+        && text != "."
+        && text != ".."
+        && !text.starts_with('-')
+        && !text.eq_ignore_ascii_case(".git")
+        && text.chars().all(is_plain)
+}
+
+struct Location {
+    url: String,
+    below: PathBuf,
+}
+
+/// Why there is no checkout.
+#[derive(Debug)]
+pub enum CheckoutError {
+    /// No root has a repository of this name.
+    NotServed {
+        repository: String,
+    },
+    Git {
+        url: String,
+        source: GitError,
+    },
+    /// The server named no commit.
+    NoCommit {
+        url: String,
+    },
+    /// The commit has no such directory.
+    NoDirectory {
+        url: String,
+        below: PathBuf,
+    },
+    Cache {
+        path: PathBuf,
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for CheckoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotServed { repository } => {
+                write!(f, "repository {repository} is not below an address of --checkout")
+            }
+            Self::Git { url, source } => write!(f, "cannot fetch {url}: {source}"),
+            Self::NoCommit { url } => write!(f, "cannot fetch {url}: its default branch has no commit"),
+            Self::NoDirectory { url, below } => {
+                write!(f, "{url} has no directory {} on its default branch", below.display())
+            }
+            Self::Cache { path, source } => write!(f, "cannot use {}: {source}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for CheckoutError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Git { source, .. } => Some(source),
+            Self::Cache { source, .. } => Some(source),
+            Self::NotServed { .. } | Self::NoCommit { .. } | Self::NoDirectory { .. } => None,
+        }
+    }
+}
+
+/// A checkout that stays as long as this value.
+#[derive(Debug)]
+pub struct Checkout {
+    /// The session's directory in it.
+    pub directory: PathBuf,
+    /// Locked, so that no worker removes the checkout.
+    _hold: File,
+}
+
+/// All checkouts of a worker.
+#[derive(Debug)]
+pub struct Checkouts {
+    roots: Vec<CheckoutRoot>,
+    cache: PathBuf,
+    /// The commit of each address that was asked for a short while ago.
+    fresh: Mutex<HashMap<String, (String, Instant)>>,
+}
+
+impl Checkouts {
+    pub fn new(roots: Vec<CheckoutRoot>, cache: PathBuf) -> Self {
+        Self { roots, cache, fresh: Mutex::default() }
+    }
+
+    /// The starts of the names of all repositories that can be fetched.
+    pub fn prefixes(&self) -> Vec<String> {
+        self.roots.iter().map(|root| root.prefix.clone()).collect()
+    }
+
+    /// The repository at the newest commit of its default branch.
+    pub fn open(&self, repository: &str) -> Result<Checkout, CheckoutError> {
+        let found = self.roots.iter().find_map(|root| Some((root, root.locate(repository)?)));
+        let not_served = || CheckoutError::NotServed { repository: repository.to_owned() };
+        let (root, Location { url, below }) = found.ok_or_else(not_served)?;
+        let place = self.cache.join(directory_name(&url));
+        let unusable = |source| CheckoutError::Cache { path: place.clone(), source };
+        let place = make_private(&place).map_err(&unusable)?;
+        let _lock = lock(&place.join("lock")).map_err(unusable)?;
+        let commit = self.newest(root, &url, &place)?;
+        let directory = place.join(&commit);
+        let hold = File::create(place.join(format!("{commit}.hold"))).map_err(unusable)?;
+        rustix::fs::flock(&hold, FlockOperation::LockShared).map_err(|error| unusable(error.into()))?;
+        if !directory.is_dir() {
+            fetch(root, &url, &place, &commit)?;
+            lay_out(&url, &place, &commit)?;
+            remove_unused(&place);
+        }
+        let inside = directory.join(&below);
+        if !inside.is_dir() || inside.canonicalize().map_err(unusable)? != inside {
+            return Err(CheckoutError::NoDirectory { url, below });
+        }
+        Ok(Checkout { directory: inside, _hold: hold })
+    }
+
+    fn newest(&self, root: &CheckoutRoot, url: &str, place: &Path) -> Result<String, CheckoutError> {
+        let known = self.fresh.lock().unwrap_or_else(PoisonError::into_inner).get(url).cloned();
+        if let Some((commit, at)) = known
+            && at.elapsed() < FRESH
+        {
+            return Ok(commit);
+        }
+        let failed = |source| CheckoutError::Git { url: url.to_owned(), source };
+        let mirror = place.join("mirror");
+        if !mirror.join(".git").is_dir() {
+            command::init(&mirror).map_err(failed)?;
+        }
+        let arguments = ["ls-remote", "--exit-code", "--end-of-options", url, "HEAD"];
+        let listed = command::fetching(&mirror, &arguments, &[], Transport::Http(&root.transport));
+        let listed = listed.and_then(|output| output.succeeded("ls-remote")).map_err(failed)?;
+        let listed = String::from_utf8_lossy(&listed);
+        let commit = listed.split_whitespace().next().filter(|text| is_commit(text));
+        let commit = commit.ok_or_else(|| CheckoutError::NoCommit { url: url.to_owned() })?.to_owned();
+        let now = (commit.clone(), Instant::now());
+        self.fresh.lock().unwrap_or_else(PoisonError::into_inner).insert(url.to_owned(), now);
+        Ok(commit)
+    }
+}
+
+/// Brings the commit into the mirror, without its history.
+fn fetch(root: &CheckoutRoot, url: &str, place: &Path, commit: &str) -> Result<(), CheckoutError> {
+    let reference = format!("+{commit}:refs/fullsend/{commit}");
+    let words = ["fetch", "--quiet", "--no-tags", "--depth=1", "--end-of-options", url, &reference];
+    let fetched = command::fetching(&place.join("mirror"), &words, &[], Transport::Http(&root.transport));
+    fetched
+        .and_then(|output| output.succeeded("fetch"))
+        .map(drop)
+        .map_err(|source| CheckoutError::Git { url: url.to_owned(), source })
+}
+
+/// Makes the checkout beside the mirror and moves it to its name when it is whole.
+fn lay_out(url: &str, place: &Path, commit: &str) -> Result<(), CheckoutError> {
+    let failed = |source| CheckoutError::Git { url: url.to_owned(), source };
+    let unusable = |source| CheckoutError::Cache { path: place.to_owned(), source };
+    let unfinished = place.join("unfinished");
+    if unfinished.exists() {
+        std::fs::remove_dir_all(&unfinished).map_err(unusable)?;
+    }
+    command::init(&unfinished).map_err(failed)?;
+    let mirror = format!("file://{}", place.join("mirror/.git").display());
+    let reference = format!("refs/fullsend/{commit}");
+    let words = ["fetch", "--quiet", "--no-tags", "--depth=1", "--end-of-options", &mirror, &reference];
+    let fetched = command::fetching(&unfinished, &words, &[], Transport::File);
+    fetched.and_then(|output| output.succeeded("fetch")).map_err(failed)?;
+    let checked_out = command::in_own(&unfinished, &["checkout", "--quiet", "--detach", commit], &[]);
+    checked_out.and_then(|output| output.succeeded("checkout")).map_err(failed)?;
+    let config = unfinished.join(".git/config");
+    let mut settings = std::fs::read_to_string(&config).map_err(unusable)?;
+    settings.push_str(&format!("[remote \"origin\"]\n\turl = {url}\n"));
+    std::fs::write(&config, settings).map_err(unusable)?;
+    std::fs::rename(&unfinished, place.join(commit)).map_err(unusable)
+}
+
+/// Removes the oldest checkouts that no worker uses. What cannot be removed is tried again next time.
+fn remove_unused(place: &Path) {
+    let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
+    let mut checkouts: Vec<_> = entries
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_commit))
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .collect();
+    checkouts.sort();
+    let surplus = checkouts.len().saturating_sub(MAX_UNUSED + 1);
+    for (_, path) in checkouts.into_iter().take(surplus) {
+        let hold = path.with_extension("hold");
+        let is_free = File::open(&hold)
+            .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok());
+        if is_free && std::fs::remove_dir_all(&path).is_ok() {
+            drop(std::fs::remove_file(&hold));
+        }
+    }
+}
+
+/// A directory for one address.
+fn directory_name(url: &str) -> String {
+    Sha256::digest(url).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A directory that only we write, by its real path: the sandbox takes no other.
+fn make_private(path: &Path) -> io::Result<PathBuf> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    let about = std::fs::metadata(path)?;
+    if about.uid() != rustix::process::geteuid().as_raw() || about.mode() & 0o022 != 0 {
+        return Err(io::Error::other(
+            "others can write to it: set XDG_CACHE_HOME to a directory of your own",
+        ));
+    }
+    path.canonicalize()
+}
+
+fn lock(path: &Path) -> io::Result<File> {
+    let file = File::create(path)?;
+    let end = Instant::now() + LOCK_TIMEOUT;
+    while let Err(error) = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        if Instant::now() >= end {
+            return Err(error.into());
+        }
+        std::thread::sleep(LOCK_INTERVAL);
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_is_an_address_without_a_password() {
+        let prefix = |text: &str| CheckoutRoot::parse(text).map(|root| root.prefix);
+        assert_eq!(prefix("https://GitHub.com"), Ok("github.com/".to_owned()));
+        assert_eq!(prefix("https://git.example.com:8443/acme/"), Ok("git.example.com/acme/".to_owned()));
+        assert_eq!(prefix("http://localhost:3000/acme"), Ok("localhost/acme/".to_owned()));
+        for (text, why) in [
+            ("github.com/acme", "write it as https://HOST/PATH"),
+            ("http://git.example.com/acme", "plain HTTP is only accepted for localhost"),
+            ("ssh://git@github.com/acme", "`ssh` is not supported"),
+            ("https://user:word@github.com/acme", "leave the user and the password out"),
+            ("https://github.com/../acme", "not the start of a repository's path"),
+            ("https://github.com/acme?x=1", "not the start of a repository's path"),
+            ("https://-host/acme", "is not a host"),
+            ("https://github.com:port/acme", "is not a host"),
+            ("https:///acme", "is not a host"),
+        ] {
+            let error = prefix(text).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn only_repositories_below_a_root_have_an_address() {
+        let root = CheckoutRoot::parse("https://git.example.com:8443/acme").unwrap();
+        let address = |repository: &str| {
+            root.locate(repository).map(|found| (found.url, found.below.to_string_lossy().into_owned()))
+        };
+        let url = "https://git.example.com:8443/acme/widgets.git".to_owned();
+        assert_eq!(address("git.example.com/acme/widgets"), Some((url.clone(), String::new())));
+        assert_eq!(address("git.example.com/acme/widgets//api/v1"), Some((url, "api/v1".to_owned())));
+        for repository in [
+            "git.example.com/acme-evil/widgets",
+            "git.example.com/acme",
+            "git.example.com.evil.example/acme/widgets",
+            "git.example.com/acme/../other/widgets",
+            "git.example.com/acme/widgets//../../../etc",
+            "git.example.com/acme/widgets//.git",
+            "git.example.com/acme/-upload-pack",
+            "git.example.com/acme/a b",
+            "git.example.com/acme/a%2fb",
+            "local:0123456789abcdef",
+            "",
+        ] {
+            assert_eq!(address(repository), None, "{repository}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! A worker without a repository: it fetches the repository of each session.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+
+use super::stage::{EVERY_WAKE, Stage, as_user, finish, shell, sleeps, when};
+use crate::remote::server::Site;
+use crate::support::World;
+
+pub fn git(directory: &Path, words: &[&str]) {
+    let status = Command::new("git")
+        .args(["-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "safe.directory=*"])
+        .args(words)
+        .current_dir(directory)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .status()
+        .unwrap();
+    assert!(status.success(), "git {words:?}");
+}
+
+/// Commits the repository with this marker, and publishes it under a name.
+fn publish(stage: &Stage, repositories: &Path, name: &str, marker: &str) {
+    stage.world.write("repo/marker.txt", marker);
+    let repository = stage.world.path("repo");
+    git(&repository, &["add", "--all"]);
+    git(&repository, &["commit", "--quiet", "--message", marker]);
+    let bare = repositories.join(format!("{name}.git"));
+    let bare = bare.to_str().unwrap();
+    if !Path::new(bare).exists() {
+        git(repositories, &["init", "--quiet", "--bare", "--initial-branch=main", bare]);
+    }
+    git(&repository, &["push", "--quiet", "--force", bare, "HEAD:refs/heads/main"]);
+}
+
+fn one_worker_serves_many_repositories() {
+    let repositories = tempfile::tempdir().unwrap();
+    let site = Site::start(repositories.path());
+    let copies = shell("cp marker.txt /sandbox/workspace/session/marker.md");
+    let mut stage = Stage::new(&[when(EVERY_WAKE, json!([copies, finish(sleeps("Done."))]))]);
+    let world = std::mem::replace(&mut stage.world, World::new());
+    world.write("ca.pem", &site.certificate);
+    let store = world.path("shared.db");
+    let roots = world.path("ca.pem");
+    stage.world = world
+        .env("FULLSEND_SESSION_STORE", store.to_str().unwrap())
+        .env("SSL_CERT_FILE", roots.to_str().unwrap())
+        .env("FLEET_TOKEN", "a-token-of-the-fleet");
+    let repository = stage.world.path("repo");
+    git(&repository, &["init", "--quiet"]);
+    git(&repository, &["remote", "add", "origin", "https://example.com/elsewhere.git"]);
+    let elsewhere = stage.told("hello");
+    let mut sessions = Vec::new();
+    for name in ["one", "two"] {
+        git(&repository, &["remote", "set-url", "origin", &site.url(&format!("git/{name}.git"))]);
+        publish(&stage, repositories.path(), name, name);
+        sessions.push(stage.told("hello"));
+    }
+    // The directory in which the worker starts says nothing.
+    std::fs::rename(repository.join(".fullsend"), stage.world.path("kept")).unwrap();
+    let address = site.url("git");
+    let worker = ["worker", "--drain", "--json", "--checkout", &address, "--checkout-token", "FLEET_TOKEN"];
+    let ran = stage.world.run(&worker);
+    assert_eq!((ran.code, ran.out.lines().count()), (0, 2), "{}{}", ran.out, ran.err);
+    assert_eq!(site.authorization().as_deref(), Some("Basic b2F1dGgyOmEtdG9rZW4tb2YtdGhlLWZsZWV0"));
+    assert_eq!(stage.memory(&sessions[0], "marker.md").as_deref(), Some("one"));
+    assert_eq!(stage.memory(&sessions[1], "marker.md").as_deref(), Some("two"));
+    assert_eq!(stage.show(&elsewhere)["pending"], 1, "a repository that the worker does not serve");
+
+    std::fs::rename(stage.world.path("kept"), repository.join(".fullsend")).unwrap();
+    publish(&stage, repositories.path(), "one", "one, changed");
+    stage.send(&sessions[0], "again");
+    let ran = stage.world.run(&worker);
+    assert_eq!((ran.code, ran.out.lines().count()), (0, 1), "{}{}", ran.out, ran.err);
+    assert_eq!(stage.memory(&sessions[0], "marker.md").as_deref(), Some("one, changed"));
+
+    site.close();
+    stage.send(&sessions[0], "once more");
+    let ran = stage.world.run(&worker);
+    assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{}", ran.err);
+    let said = format!("cannot run session {} here: cannot fetch {address}/one.git", sessions[0]);
+    assert!(ran.err.contains(&said), "{}", ran.err);
+    assert!(!ran.err.contains("a-token-of-the-fleet"), "{}", ran.err);
+    assert_eq!(stage.show(&sessions[0])["pending"], 1, "nothing is consumed while the server is away");
+}
+
+#[test]
+fn a_worker_fetches_the_repositories_of_its_sessions() {
+    one_worker_serves_many_repositories();
+    as_user(one_worker_serves_many_repositories);
+}
+
+#[test]
+fn a_fleet_needs_a_shared_store_and_a_token_that_is_set() {
+    let world = World::new();
+    let ran = world.run(&["worker", "--drain", "--checkout", "https://github.com/acme"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(ran.err.contains("--checkout needs a store that the repositories share"), "{}", ran.err);
+    let store = world.path("shared.db");
+    let store = store.to_str().unwrap();
+    let unset = ["worker", "--drain", "--store", store, "--checkout", "https://github.com/acme"];
+    let ran = world.run(&[&unset[..], &["--checkout-token", "UNSET_TOKEN"]].concat());
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    assert!(ran.err.contains("UNSET_TOKEN is not set"), "{}", ran.err);
+    let ran = world.run(&["worker", "--checkout", "http://git.example.com/acme"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(ran.err.contains("plain HTTP is only accepted for localhost"), "{}", ran.err);
+}
