@@ -80,6 +80,7 @@ mod readable;
 mod recorded;
 mod registry;
 mod remote;
+mod report_schemas;
 mod reports;
 mod repository_view;
 mod rules;

@@ -1,6 +1,7 @@
 //! `fullsend serve`, asked over plain TCP: what is answered, what is refused, and what is streamed.
 
 mod browser;
+mod outgoing;
 mod outside;
 mod refused;
 mod runs;

@@ -173,7 +173,7 @@ fn a_file_of_webhooks_that_cannot_be_used_starts_no_server() {
             "is not the id of a session",
         ),
         ("incoming: [{name: a, forge: github}]\n", 3, "`incoming.0.secret` is missing"),
-        ("outgoing: []\n", 3, "the webhooks in ../webhooks.yaml cannot be used"),
+        ("outbound: []\n", 3, "the webhooks in ../webhooks.yaml cannot be used"),
         (
             "incoming: [{name: a, forge: github, secret: HOOK_SECRET}, {name: a, forge: gitlab, secret: HOOK_SECRET}]\n",
             3,

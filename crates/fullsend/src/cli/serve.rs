@@ -21,7 +21,10 @@ use super::session::default_store::state_directory;
 use super::session::store::StoreOptions;
 use super::{serve_runs, serve_webhooks, signals, trigger};
 use crate::cancel::Cancel;
-use crate::serve::{self, AccessRules, AccessToken, Caller, Role, ServeBackend, ServeState, Server};
+use crate::fetch::HostNetwork;
+use crate::serve::{
+    self, AccessRules, AccessToken, Caller, Outgoing, OutgoingWebhook, Role, ServeBackend, ServeState, Server,
+};
 
 /// Holds the token of an operator.
 const TOKEN_VARIABLE: &str = "FULLSEND_SERVE_TOKEN";
@@ -48,7 +51,7 @@ pub struct Arguments {
     /// How many runs that callers start may go on at the same time
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     max_runs: usize,
-    /// Take the webhooks that this file names
+    /// Take and send the webhooks that this file names
     #[arg(long, value_name = "FILE")]
     webhooks: Option<PathBuf>,
     /// The directory of runs [default: $XDG_STATE_HOME/fullsend/runs]
@@ -79,7 +82,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         withheld,
     };
     let backend = backend(arguments, &runs, starter)?;
-    let state = ServeState { runs, directory, max_runs: arguments.max_runs, webhooks: webhooks.incoming };
+    let outgoing = open_outgoing(arguments, &runs, &directory, webhooks.outgoing, webhooks.network)?;
+    let max_runs = arguments.max_runs;
+    let state = ServeState { runs, directory, max_runs, webhooks: webhooks.incoming, outgoing };
     let executor = executor::start(2)?;
     let cancel = Cancel::default();
     signals::watch(executor.handle(), &cancel)?;
@@ -91,10 +96,14 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         let listener = TcpListener::bind(arguments.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let access = AccessRules::new(address, &arguments.host, tokens);
+        let server = Arc::new(Server::new(state, access, backend));
+        let reporting = Arc::clone(&server);
+        // What happens from now on is reported.
+        let started = tokio::task::spawn_blocking(move || serve::start_outgoing(&reporting)).await;
+        started.map_err(|error| Failure::new(Exit::Missing, error.to_string()))?;
         let fragment = own.map(|token| format!("#token={token}")).unwrap_or_default();
         writeln!(std::io::stdout().lock(), "http://{address}/{fragment}")?;
         std::io::stdout().lock().flush()?;
-        let server = Arc::new(Server::new(state, access, backend));
         let serving = tokio::spawn(serve::serve(listener, Arc::clone(&server)));
         while !cancel.is_cancelled() {
             tokio::time::sleep(TICK).await;
@@ -103,6 +112,22 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         end_runs(&server, &cancel).await;
         Ok(Exit::Done)
     })
+}
+
+/// Without webhooks to send there is no outbox.
+fn open_outgoing(
+    arguments: &Arguments,
+    runs: &Path,
+    directory: &Path,
+    webhooks: Vec<OutgoingWebhook>,
+    network: Option<HostNetwork>,
+) -> Result<Option<Outgoing>, Failure> {
+    let Some(network) = network else { return Ok(None) };
+    // Servers of other runs or another store have an outbox of their own.
+    let store = arguments.store.of(&arguments.layers).describe_location()?;
+    let source = format!("{}\0{store}", runs.display());
+    let opened = Outgoing::open(directory, &source, webhooks, network);
+    opened.map(Some).map_err(|error| Failure::new(Exit::Missing, error.to_string()))
 }
 
 /// The runs that callers started end with the server, each in its own order. A second signal waits for none.

@@ -1,24 +1,58 @@
-//! The file of `serve --webhooks`: which webhooks the server takes. It names the variables that hold the secrets, never a secret.
+//! The file of `serve --webhooks`: which webhooks the server takes and sends. It names the variables that hold the secrets, never
+//! a secret.
 
 use std::path::Path;
+use std::time::Duration;
 
 use session::SessionId;
-use yaml::{At, Decoder, Diagnostic, ParseLimits, Shape, Sources, record};
+use yaml::{At, Decoder, Diagnostic, ParseLimits, Shape, Sources, ranged, record};
 
 use super::check;
 use super::configuration::variable;
 use super::exit::{Exit, Failure};
+use crate::fetch::{HostNetwork, WebAddress};
 use crate::harness::names::ForgeName;
-use crate::serve::{IncomingWebhook, WebhookForge, WebhookTarget};
+use crate::serve::{
+    IncomingWebhook, OutgoingWebhook, WebhookEventKind, WebhookForge, WebhookTarget, is_standard_secret,
+};
 
 /// A secret that is shorter can be guessed.
 const SHORTEST_SECRET: usize = 16;
+
+/// Each has a thread of its own.
+const MAX_OUTGOING: usize = 32;
+
+/// How long a receiver may take to answer, where the file does not say.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 record! {
     /// The webhooks of a server.
     pub struct WebhookFile {
         /// What forges send to this server.
         incoming: Vec<IncomingEntry>,
+        /// What this server reports to others.
+        outgoing: Vec<OutgoingEntry>,
+    }
+}
+
+ranged! {
+    /// How long a receiver may take to answer.
+    pub struct AnswerSeconds: 1..=30
+}
+
+record! {
+    /// A webhook that the server sends.
+    pub struct OutgoingEntry {
+        /// How lists, logs and metrics call it.
+        name: At<String>,
+        /// Where it is sent to: https, or http on this machine.
+        url: At<String>,
+        /// The variable of the server's environment that holds the signing secret: `whsec_` and base64.
+        secret: At<String>,
+        /// What it reports. Default: everything.
+        events: Vec<WebhookEventKind>,
+        /// How long the receiver may take to answer. Default: 10.
+        timeout_seconds: Option<AnswerSeconds>,
     }
 }
 
@@ -42,6 +76,9 @@ record! {
 #[derive(Default)]
 pub struct Webhooks {
     pub incoming: Vec<IncomingWebhook>,
+    pub outgoing: Vec<OutgoingWebhook>,
+    /// How they are sent.
+    pub network: Option<HostNetwork>,
     pub variables: Vec<String>,
 }
 
@@ -65,7 +102,7 @@ pub fn read(path: &Path) -> Result<Webhooks, Failure> {
     let file = decoded.filter(|_| !is_wrong);
     let file =
         file.ok_or_else(|| Failure::new(Exit::Invalid, format!("the webhooks in {shown} cannot be used")))?;
-    let mut webhooks = Webhooks { incoming: Vec::new(), variables: Vec::new() };
+    let mut webhooks = Webhooks::default();
     for entry in &file.incoming {
         let place = sources.locate(entry.name.at).to_string();
         let webhook = incoming(&place, entry)?;
@@ -76,7 +113,63 @@ pub fn read(path: &Path) -> Result<Webhooks, Failure> {
         webhooks.incoming.push(webhook);
         webhooks.variables.push(entry.secret.value.clone());
     }
+    if file.outgoing.len() > MAX_OUTGOING {
+        let why = format!("{shown}: `outgoing` has more than {MAX_OUTGOING} webhooks");
+        return Err(Failure::new(Exit::Invalid, why).help("let one receiver pass events on to others"));
+    }
+    if file.outgoing.is_empty() {
+        return Ok(webhooks);
+    }
+    let network = HostNetwork::of_host(&variable, Vec::new())
+        .map_err(|error| Failure::new(Exit::Missing, error.to_string()))?;
+    for entry in &file.outgoing {
+        let place = sources.locate(entry.name.at).to_string();
+        let webhook = outgoing(&place, entry, &network)?;
+        if webhooks.outgoing.iter().any(|other| other.name == webhook.name) {
+            let why = format!("{place}: two webhooks are called `{}`", webhook.name);
+            return Err(Failure::new(Exit::Invalid, why).help("rename one"));
+        }
+        webhooks.outgoing.push(webhook);
+        webhooks.variables.push(entry.secret.value.clone());
+    }
+    webhooks.network = Some(network);
     Ok(webhooks)
+}
+
+fn outgoing(place: &str, entry: &OutgoingEntry, network: &HostNetwork) -> Result<OutgoingWebhook, Failure> {
+    let wrong = |why: String, help: &str| Failure::new(Exit::Invalid, format!("{place}: {why}")).help(help);
+    let OutgoingEntry { name, url, secret, events, timeout_seconds } = entry;
+    check_name(place, &name.value)?;
+    let name = &name.value;
+    let address = WebAddress::parse(&url.value)
+        .and_then(|address| network.check(&address).map(|()| address).map_err(|error| error.to_string()));
+    let address = address.map_err(|why| {
+        let help = "write https://HOST/PATH, or http:// for a receiver on this machine";
+        wrong(format!("`url` of `{name}`: {why}"), help)
+    })?;
+    let variable_name = &secret.value;
+    let secret = variable(variable_name).filter(|secret| is_standard_secret(secret)).ok_or_else(|| {
+        let why = format!(
+            "the variable {variable_name} must hold the signing secret of `{name}`: `whsec_` and base64"
+        );
+        wrong(why, "`echo whsec_$(openssl rand -base64 32)` makes one; give the same to the receiver")
+    })?;
+    let all = || WebhookEventKind::WORDS.iter().filter_map(|word| WebhookEventKind::parse(word)).collect();
+    Ok(OutgoingWebhook {
+        name: name.clone(),
+        address,
+        secret,
+        events: if events.is_empty() { all() } else { events.clone() },
+        timeout: timeout_seconds.map_or(TIMEOUT, |seconds| Duration::from_secs(seconds.get())),
+    })
+}
+
+fn check_name(place: &str, name: &str) -> Result<(), Failure> {
+    if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
+        return Ok(());
+    }
+    let why = format!("{place}: `{name}` is not the name of a webhook");
+    Err(Failure::new(Exit::Invalid, why).help("use letters, digits, `-` and `_`"))
 }
 
 fn incoming(place: &str, entry: &IncomingEntry) -> Result<IncomingWebhook, Failure> {
@@ -84,9 +177,7 @@ fn incoming(place: &str, entry: &IncomingEntry) -> Result<IncomingWebhook, Failu
         |why: String, help: &str| Err(Failure::new(Exit::Invalid, format!("{place}: {why}")).help(help));
     let IncomingEntry { name, forge, secret, session, anyone } = entry;
     let name = &name.value;
-    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
-        return wrong(format!("`{name}` is not the name of a webhook"), "use letters, digits, `-` and `_`");
-    }
+    check_name(place, name)?;
     let forge = match forge.value {
         ForgeName::Github => WebhookForge::Github,
         ForgeName::Gitlab => WebhookForge::Gitlab,

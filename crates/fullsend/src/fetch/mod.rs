@@ -50,6 +50,15 @@ impl HostNetwork {
         Ok(Self { dialer: Arc::new(dialer), plain_http: Arc::new(plain_http) })
     }
 
+    /// Whether an address may be asked, as far as this can be said before its host is resolved.
+    pub fn check(&self, address: &WebAddress) -> Result<(), DownloadError> {
+        if !address.is_tls && !self.is_plain(&address.authority()) {
+            return Err(DownloadError::Plain { address: address.to_string() });
+        }
+        let literal: Vec<IpAddr> = address.host.parse().into_iter().collect();
+        judge(address, &literal, None).map(drop)
+    }
+
     /// Whether a host is reached over plain http.
     pub fn is_plain(&self, authority: &str) -> bool {
         self.plain_http.iter().any(|host| host == authority)
@@ -170,9 +179,7 @@ impl Fetcher {
         let dialer = &self.network.dialer;
         let deadline = tokio::time::Instant::now() + ask.timeout;
         let timeout = |_| DownloadError::Timeout { address: address.to_string() };
-        if !address.is_tls && !self.network.is_plain(&address.authority()) {
-            return Err(DownloadError::Plain { address: address.to_string() });
-        }
+        self.network.check(address)?;
         let addresses = match address.host.parse::<IpAddr>() {
             Ok(literal) => vec![literal],
             Err(_) if address.host == "localhost" => vec![IpAddr::from([127, 0, 0, 1])],

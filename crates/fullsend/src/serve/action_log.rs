@@ -1,4 +1,4 @@
-//! `actions.jsonl`: one line for each action that an operator or a webhook asked for, with who it was and what was answered.
+//! Logs of one JSON object per line, bounded in size. `actions.jsonl` has one line for each action that an operator or a webhook asked for, with who it was and what was answered.
 //! Runs and sessions have their own events; this file also has what leaves none there, such as an import or a refusal.
 
 use std::fs::File;
@@ -13,9 +13,10 @@ use super::Server;
 use super::problem::Problem;
 use crate::event::clock::Moment;
 
-/// A longer file becomes `actions.jsonl.1`, in place of the one before.
+/// A longer file becomes `NAME.1`, in place of the one before.
 const MAX_BYTES: u64 = 8 << 20;
 
+/// A log of the server's own.
 pub(super) struct ActionLog {
     path: PathBuf,
     /// One line at a time.
@@ -23,8 +24,8 @@ pub(super) struct ActionLog {
 }
 
 impl ActionLog {
-    pub(super) fn new(directory: &Path) -> Self {
-        Self { path: directory.join("actions.jsonl"), writing: Mutex::default() }
+    pub(super) fn new(directory: &Path, name: &str) -> Self {
+        Self { path: directory.join(name), writing: Mutex::default() }
     }
 
     /// A line that cannot be written changes nothing for the caller.
@@ -66,7 +67,7 @@ mod tests {
     #[test]
     fn lines_are_appended_and_the_file_is_bounded() {
         let place = tempfile::tempdir().unwrap();
-        let log = ActionLog::new(place.path());
+        let log = ActionLog::new(place.path(), "actions.jsonl");
         let path = place.path().join("actions.jsonl");
         log.append(&json!({ "by": "alice" }));
         log.append(&json!({ "by": "bob" }));

@@ -166,7 +166,7 @@ impl Action<'_> {
 
     pub(super) async fn append(&self, id: SessionId, payload: Payload) -> Answered {
         let key = self.key.clone();
-        let appended = self.server.with_sessions(Some(self.caller), move |sessions, _| {
+        let appended = self.server.with_sessions(Some(self.caller), move |sessions, server| {
             let mut seed = time_seed(sessions.now()?);
             let event = match key {
                 Some(key) => EventId::from_key(id, &key),
@@ -175,6 +175,8 @@ impl Action<'_> {
             let input = SessionInput { id: event, payload };
             let seqs = sessions.append(id, &[input], &mut seed)?;
             let seq = seqs.first().map_or(0, |seq| seq.0);
+            // Those who read here need not wait for the next look at the store.
+            server.feed.announce(id, Seq(seq));
             Ok(AppendedEvent { id: id.to_string(), event: event.to_string(), seq })
         });
         Ok(answer::json(&appended.await?))

@@ -8,6 +8,7 @@ use hyper::{Response, StatusCode};
 
 use super::Server;
 use super::answer::{self, AnswerBody};
+use super::outgoing::WebhookCounts;
 use super::problem::Problem;
 use super::runs::RunSummary;
 use crate::record::store;
@@ -55,27 +56,34 @@ impl Drop for ConnectionGauge {
     }
 }
 
-/// The runs that are kept, by outcome.
+/// What is counted when it is asked for: the runs that are kept, and the deliveries of webhooks.
 #[derive(Default)]
-struct RunCounts {
+struct StoredCounts {
     by_outcome: BTreeMap<&'static str, u64>,
     usd: f64,
+    webhooks: Vec<WebhookCounts>,
+    /// The webhook, how attempts ended, and how many.
+    attempts: Vec<(String, &'static str, u64)>,
 }
 
 pub(super) async fn answer(server: &Arc<Server>) -> Result<Response<AnswerBody>, Problem> {
     let counts = server.blocking(|server| {
-        let mut counts = RunCounts::default();
+        let mut counts = StoredCounts::default();
         for run in store::all(&server.runs).iter().rev().take(MAX_COUNTED) {
             let summary = RunSummary::load(run);
             *counts.by_outcome.entry(summary.outcome_word()).or_default() += 1;
             counts.usd += summary.usd.unwrap_or(0.0);
+        }
+        if let Some(outgoing) = &server.outgoing {
+            counts.webhooks = outgoing.counts().unwrap_or_default();
+            counts.attempts = outgoing.attempts();
         }
         Ok(counts)
     });
     Ok(answer::metrics(text(&server.metrics, &counts.await?)))
 }
 
-fn text(metrics: &Metrics, runs: &RunCounts) -> String {
+fn text(metrics: &Metrics, stored: &StoredCounts) -> String {
     let mut text = String::new();
     let mut family = |name: &str, kind: &str, help: &str, values: &[(String, String)]| {
         let lines: String =
@@ -98,13 +106,37 @@ fn text(metrics: &Metrics, runs: &RunCounts) -> String {
     family("fullsend_serve_connections", "gauge", "Open connections.", &plain(value(&metrics.connections)));
     family("fullsend_serve_streams", "gauge", "Open event streams.", &plain(value(&metrics.streams)));
     let by_outcome: Vec<(String, String)> =
-        runs.by_outcome.iter().map(|(word, count)| (label("outcome", word), count.to_string())).collect();
+        stored.by_outcome.iter().map(|(word, count)| (label("outcome", word), count.to_string())).collect();
     family("fullsend_runs", "gauge", "Runs that are kept, by outcome.", &by_outcome);
     family(
         "fullsend_runs_usd",
         "gauge",
         "What the kept runs cost, in dollars.",
-        &plain(runs.usd.to_string()),
+        &plain(stored.usd.to_string()),
+    );
+    let two =
+        |webhook: &str, name: &str, value: &str| format!("{{webhook=\"{webhook}\",{name}=\"{value}\"}}");
+    let attempts: Vec<(String, String)> = stored
+        .attempts
+        .iter()
+        .map(|(webhook, result, count)| (two(webhook, "result", result), count.to_string()))
+        .collect();
+    family(
+        "fullsend_webhook_attempts_total",
+        "counter",
+        "Attempts to deliver outgoing webhooks, by result.",
+        &attempts,
+    );
+    let waiting =
+        |count: &WebhookCounts| (two(&count.webhook, "state", "waiting"), count.waiting.to_string());
+    let dead = |count: &WebhookCounts| (two(&count.webhook, "state", "dead"), count.dead.to_string());
+    let deliveries: Vec<(String, String)> =
+        stored.webhooks.iter().flat_map(|count| [waiting(count), dead(count)]).collect();
+    family(
+        "fullsend_webhook_deliveries",
+        "gauge",
+        "Deliveries of outgoing webhooks that wait or were given up.",
+        &deliveries,
     );
     text
 }

@@ -12,6 +12,7 @@ mod costs;
 mod log_tail;
 mod metrics;
 pub(crate) mod openapi;
+mod outgoing;
 mod problem;
 mod query;
 mod route;
@@ -48,8 +49,10 @@ use action_log::ActionLog;
 pub use actions::NewSessionBody;
 use answer::AnswerBody;
 use metrics::{ConnectionGauge, Metrics};
+pub use outgoing::{Outgoing, OutgoingWebhook, WebhookEventKind, start as start_outgoing};
 use problem::Problem;
 use session_feed::SessionFeed;
+pub use signature::is_standard_secret;
 use starts::Starts;
 pub use starts::{InputBody, NewRunBody, RunChild, RunStart};
 pub use webhooks::{EvaluatedTrigger, IncomingWebhook, WebhookForge, WebhookTarget};
@@ -99,6 +102,8 @@ pub struct ServeState {
     /// How many of the runs that it started may go on at the same time.
     pub max_runs: usize,
     pub webhooks: Vec<IncomingWebhook>,
+    /// The webhooks that it sends, if there are any.
+    pub outgoing: Option<Outgoing>,
 }
 
 /// What the server serves, and to whom.
@@ -114,13 +119,14 @@ pub struct Server {
     imports: Semaphore,
     starts: Arc<Starts>,
     webhooks: Vec<IncomingWebhook>,
+    outgoing: Option<Outgoing>,
     action_log: ActionLog,
     metrics: Arc<Metrics>,
 }
 
 impl Server {
     pub fn new(state: ServeState, access: AccessRules, backend: ServeBackend) -> Self {
-        let ServeState { runs, directory, max_runs, webhooks } = state;
+        let ServeState { runs, directory, max_runs, webhooks, outgoing } = state;
         Self {
             runs,
             access,
@@ -131,7 +137,8 @@ impl Server {
             imports: Semaphore::new(MAX_IMPORTS),
             starts: Arc::new(Starts::new(max_runs, &directory)),
             webhooks,
-            action_log: ActionLog::new(&directory),
+            outgoing,
+            action_log: ActionLog::new(&directory, "actions.jsonl"),
             metrics: Arc::default(),
         }
     }

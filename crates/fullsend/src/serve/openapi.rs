@@ -10,6 +10,7 @@ use super::actions::{
     ImportedSessionAnswer, InterruptBody, NewSessionBody, QueuedWakeAnswer, SessionAnswer, TerminateBody,
     WakeBody,
 };
+use super::outgoing::{DeliveryList, RetriedDeliveries, RetryDeliveriesBody};
 use super::problem::Problem;
 use super::query::MAX_LIMIT;
 use super::runs::{CancelBody, CancelledRun, EventList, RUNNING, RunList};
@@ -234,6 +235,25 @@ impl Description {
                            "description": "As the file of `--webhooks` names it" });
         self.paths[path]["post"]["parameters"] = json!([name]);
         self.paths[path]["post"]["security"] = json!([]);
+        let list = self.json::<DeliveryList>();
+        let filters = [
+            limit(),
+            query(
+                "cursor",
+                &json!({ "type": "string", "pattern": "^[0-9]{1,18}$" }),
+                "`next` of the page before",
+            ),
+            query(
+                "state",
+                &json!({ "enum": ["dead", "waiting"] }),
+                "`dead` if absent: those that were given up",
+            ),
+        ];
+        self.get("/v1/deliveries", "List deliveries of outgoing webhooks, oldest first", &filters, &list);
+        let body = self.json::<RetryDeliveriesBody>();
+        let retried = self.json::<RetriedDeliveries>();
+        let summary = "Send deliveries again that were given up";
+        self.post("/v1/deliveries/retry", summary, "200", &body, &retried);
     }
 
     fn actions(&mut self) {

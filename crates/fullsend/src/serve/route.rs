@@ -13,8 +13,8 @@ use super::actions::{Action, InterruptBody};
 use super::answer::{self, AnswerBody};
 use super::problem::Problem;
 use super::{
-    Server, artifact, body, costs, header, metrics, openapi, runs, session_feed, sessions, starts, stream,
-    webhooks,
+    Server, artifact, body, costs, header, metrics, openapi, outgoing, runs, session_feed, sessions, starts,
+    stream, webhooks,
 };
 
 /// What a path names.
@@ -38,6 +38,8 @@ enum Route<'a> {
     DeadLetters(&'a str),
     Act(&'a str, SessionAction<'a>),
     Webhook(&'a str),
+    Deliveries,
+    RetryDeliveries,
 }
 
 /// What a request does with a session.
@@ -74,6 +76,8 @@ impl<'a> Route<'a> {
             ["v1", "sessions", id, "dead-letters"] => Self::DeadLetters(id),
             ["v1", "sessions", id, ref action @ ..] => Self::Act(id, SessionAction::find(action)?),
             ["v1", "webhooks", name] => Self::Webhook(name),
+            ["v1", "deliveries"] => Self::Deliveries,
+            ["v1", "deliveries", "retry"] => Self::RetryDeliveries,
             _ => return None,
         })
     }
@@ -87,7 +91,11 @@ impl<'a> Route<'a> {
     fn methods(&self) -> &'static str {
         match self {
             Self::Runs | Self::Sessions | Self::SessionEvents(_) => "GET, POST",
-            Self::CancelRun(_) | Self::ImportSession | Self::Act(..) | Self::Webhook(_) => "POST",
+            Self::CancelRun(_)
+            | Self::ImportSession
+            | Self::Act(..)
+            | Self::Webhook(_)
+            | Self::RetryDeliveries => "POST",
             _ => "GET",
         }
     }
@@ -175,9 +183,12 @@ async fn read(server: &Arc<Server>, route: Route<'_>, head: &Parts) -> Result<Re
         Route::SessionEvents(id) => sessions::events(server, id, query).await,
         Route::Export(id) => artifact::export(server, id).await,
         Route::DeadLetters(id) => sessions::dead_letters(server, id).await,
-        Route::CancelRun(_) | Route::ImportSession | Route::Act(..) | Route::Webhook(_) => {
-            Err(Problem::method_not_allowed(route.methods()))
-        }
+        Route::Deliveries => outgoing::list(server, query).await,
+        Route::CancelRun(_)
+        | Route::ImportSession
+        | Route::Act(..)
+        | Route::Webhook(_)
+        | Route::RetryDeliveries => Err(Problem::method_not_allowed(route.methods())),
     }
 }
 
@@ -198,6 +209,7 @@ async fn act(
     let (id, what) = match route {
         Route::Runs => return starts::start(&action, body::parse(&bytes)?).await,
         Route::CancelRun(id) => return runs::cancel(&action, id, body::parse(&bytes)?).await,
+        Route::RetryDeliveries => return outgoing::retry(&action, body::parse(&bytes)?).await,
         Route::Sessions => return action.create(body::parse(&bytes)?).await,
         Route::SessionEvents(id) => {
             return action.append(sessions::parse_id(id)?, body::parse(&bytes)?).await;

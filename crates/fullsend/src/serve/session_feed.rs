@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::Response;
 use session::{Payload, Seq, SessionError, SessionEvent, SessionId, SessionStatus, Sessions, WaitFor};
@@ -18,7 +18,7 @@ use super::stream::{StreamReader, last_event_id};
 
 /// The longest wait for the store to change.
 const MAX_WAIT: Duration = Duration::from_secs(1);
-/// The shortest time between two looks, so that many appends cost one look.
+/// The shortest time from one look to the next, so that many appends cost one look.
 const PAUSE: Duration = Duration::from_millis(50);
 /// A comment shows that the connection lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -60,11 +60,12 @@ impl SessionFeed {
         followed.heads.keys().copied().collect()
     }
 
-    fn announce(&self, id: SessionId, head: Seq) {
+    /// Wakes the readers of a session that has grown.
+    pub(super) fn announce(&self, id: SessionId, head: Seq) {
         if let Some(sender) = self.lock().heads.get(&id) {
             sender.send_if_modified(|known| {
                 let has_grown = head > *known;
-                *known = head;
+                *known = head.max(*known);
                 has_grown
             });
         }
@@ -74,6 +75,7 @@ impl SessionFeed {
 fn watch_store(server: &Server) {
     let mut opened: Option<Sessions> = None;
     loop {
+        let began = Instant::now();
         let followed = server.feed.followed();
         if followed.is_empty() {
             return;
@@ -87,7 +89,7 @@ fn watch_store(server: &Server) {
             opened = None;
             std::thread::sleep(MAX_WAIT);
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(PAUSE.saturating_sub(began.elapsed()));
     }
 }
 

@@ -66,6 +66,18 @@ fn standard_key(secret: &str) -> Option<hmac::Key> {
     Some(key(&bytes))
 }
 
+/// A signature over id, time and body; `None` if the secret is not one of Standard Webhooks.
+pub(super) fn sign_standard(secret: &str, id: &str, timestamp: &str, body: &[u8]) -> Option<String> {
+    let content = [format!("{id}.{timestamp}.").as_bytes(), body].concat();
+    Some(format!("v1,{}", STANDARD.encode(hmac::sign(&standard_key(secret)?, &content))))
+}
+
+/// Whether a secret is `whsec_` and a key of 24 to 64 bytes, as the specification wants.
+pub fn is_standard_secret(secret: &str) -> bool {
+    let key = secret.strip_prefix("whsec_").and_then(|text| STANDARD.decode(text).ok());
+    key.is_some_and(|key| (24..=64).contains(&key.len()))
+}
+
 fn decode_hex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let pairs = text.as_bytes().chunks(2).map(|pair| match *pair {
@@ -103,6 +115,8 @@ mod tests {
         let shown = |id, timestamp| StandardSignature { id, timestamp, signatures };
         let now = UNIX_EPOCH + Duration::from_secs(1_614_265_330);
         let good = shown("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330");
+        assert_eq!(sign_standard(secret, good.id, good.timestamp, body).as_deref(), Some(signatures));
+        assert!(is_standard_secret(secret) && !is_standard_secret("whsec_c2hvcnQ="));
         assert!(good.is_valid(secret, body, now));
         assert!(good.is_valid(secret, body, now + MAX_AGE) && good.is_valid(secret, body, now - MAX_AGE));
         let second = Duration::from_secs(1);

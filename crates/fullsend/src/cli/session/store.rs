@@ -169,6 +169,15 @@ impl StoreOptions {
         }
     }
 
+    /// Which store it is. The address of a server may hold a password.
+    pub fn describe_location(&self) -> Result<String, Failure> {
+        Ok(match self.location()? {
+            StoreLocation::Server(url) => url,
+            StoreLocation::File(path) => path.display().to_string(),
+            StoreLocation::Default(default) => default.path.display().to_string(),
+        })
+    }
+
     fn location(&self) -> Result<StoreLocation, Failure> {
         let given = self.store.clone().or_else(|| variable("FULLSEND_SESSION_STORE"));
         Ok(match given {

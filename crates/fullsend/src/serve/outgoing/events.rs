@@ -1,0 +1,245 @@
+//! Finds what outgoing webhooks report, in the directory of runs and in the store of sessions. What other processes do counts as
+//! well: a run from a terminal, a wake of a worker. A look takes at most a twentieth of the time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value as Json, json};
+use session::{
+    ListedSession, PAGE_LIMIT, Session, SessionError, SessionStatus, Sessions, ToolRequestKind, WaitFor,
+};
+
+use super::Outgoing;
+use super::outbox::OutboxError;
+use super::webhook::WebhookEventKind;
+use crate::record::store;
+use crate::serve::Server;
+use crate::serve::runs::RunSummary;
+
+/// The shortest time between two looks, and how much longer than a look the pause after it is.
+const MIN_PAUSE: Duration = Duration::from_millis(500);
+const PAUSE_FACTOR: u32 = 19;
+/// Without a change in the store, sessions are looked at after this time.
+const MAX_QUIET: Duration = Duration::from_secs(30);
+/// While more deliveries wait, events wait where they are: in the logs of runs and sessions.
+const MAX_WAITING: u64 = 10_000;
+
+/// The first look for events of a kind reports nothing: it only takes what is there. Done before the server answers, so that
+/// everything after its start is reported.
+pub(super) fn begin(server: &Server, outgoing: &Outgoing) {
+    let is_new = |kind: &WebhookEventKind| {
+        outgoing.wants(*kind) && matches!(outgoing.outbox.reported(*kind), Ok(None))
+    };
+    if is_new(&WebhookEventKind::RunFinished) {
+        outgoing.sender.log_problem(&RunWatch::default().look(server, outgoing));
+    }
+    if SESSION_KINDS.iter().any(is_new) {
+        outgoing.sender.log_problem(&SessionWatch::default().look(server, outgoing));
+    }
+}
+
+/// Looks until the process ends.
+pub(super) fn watch(server: &Server, outgoing: &Outgoing) {
+    let mut runs = RunWatch::default();
+    let mut sessions = SessionWatch::default();
+    loop {
+        let began = Instant::now();
+        let has_room =
+            outgoing.counts().is_ok_and(|counts| counts.iter().all(|count| count.waiting < MAX_WAITING));
+        if has_room {
+            if outgoing.wants(WebhookEventKind::RunFinished) {
+                outgoing.sender.log_problem(&runs.look(server, outgoing));
+            }
+            if SESSION_KINDS.iter().any(|kind| outgoing.wants(*kind)) {
+                outgoing.sender.log_problem(&sessions.look(server, outgoing));
+            }
+        }
+        std::thread::sleep((began.elapsed() * PAUSE_FACTOR).max(MIN_PAUSE));
+    }
+}
+
+/// Reports what is there and was not, and forgets what is there no longer.
+fn compare(
+    outgoing: &Outgoing,
+    kind: WebhookEventKind,
+    current: &BTreeSet<String>,
+    data: impl Fn(&str) -> Option<Json>,
+) -> Result<(), OutboxError> {
+    let Some(reported) = outgoing.outbox.reported(kind)? else {
+        return outgoing.outbox.begin(kind, current);
+    };
+    for key in current.difference(&reported) {
+        if let Some(data) = data(key) {
+            outgoing.outbox.report(kind, key, &data, &outgoing.webhooks)?;
+        }
+    }
+    let gone: Vec<String> = reported.difference(current).cloned().collect();
+    if gone.is_empty() { Ok(()) } else { outgoing.outbox.forget(kind, &gone) }
+}
+
+/// The runs that have ended.
+#[derive(Default)]
+struct RunWatch {
+    /// What was compared last.
+    ended: Option<BTreeSet<String>>,
+    /// Runs whose runner was gone at the last look: one that has just made its log may not hold it yet.
+    suspected: BTreeSet<String>,
+}
+
+impl RunWatch {
+    fn look(&mut self, server: &Server, outgoing: &Outgoing) -> Result<(), OutboxError> {
+        let all = store::all(&server.runs);
+        let is_known = |id: &String| self.ended.as_ref().is_some_and(|ended| ended.contains(id));
+        let mut ended = BTreeSet::new();
+        let mut suspected = BTreeSet::new();
+        for run in &all {
+            if is_known(&run.id) || run.path.join("run.json").is_file() {
+                ended.insert(run.id.clone());
+            } else if matches!(run.is_alive(), Ok(false)) {
+                suspected.insert(run.id.clone());
+            }
+        }
+        ended.extend(suspected.intersection(&self.suspected).cloned());
+        self.suspected = suspected;
+        if self.ended.as_ref() == Some(&ended) {
+            return Ok(());
+        }
+        compare(outgoing, WebhookEventKind::RunFinished, &ended, |id| {
+            all.iter()
+                .find(|run| run.id == id)
+                .map(|run| serde_json::to_value(RunSummary::load(run)).unwrap_or_default())
+        })?;
+        self.ended = Some(ended);
+        Ok(())
+    }
+}
+
+const SESSION_KINDS: [WebhookEventKind; 3] = [
+    WebhookEventKind::SessionRequiresAction,
+    WebhookEventKind::SessionDeadLetter,
+    WebhookEventKind::SessionTerminated,
+];
+
+/// The store of sessions.
+#[derive(Default)]
+struct SessionWatch {
+    opened: Option<Sessions>,
+    looked: Option<Instant>,
+}
+
+/// Why sessions could not be looked at.
+#[derive(Debug)]
+pub(super) enum WatchError {
+    Outbox(OutboxError),
+    Session(SessionError),
+    Open(String),
+}
+
+impl From<OutboxError> for WatchError {
+    fn from(error: OutboxError) -> Self {
+        Self::Outbox(error)
+    }
+}
+
+impl From<SessionError> for WatchError {
+    fn from(error: SessionError) -> Self {
+        Self::Session(error)
+    }
+}
+
+impl std::fmt::Display for WatchError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Outbox(error) => error.fmt(f),
+            Self::Session(error) => error.fmt(f),
+            Self::Open(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for WatchError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Outbox(error) => Some(error),
+            Self::Session(error) => Some(error),
+            Self::Open(_) => None,
+        }
+    }
+}
+
+impl SessionWatch {
+    fn look(&mut self, server: &Server, outgoing: &Outgoing) -> Result<(), WatchError> {
+        let mut sessions = match self.opened.take() {
+            Some(sessions) => sessions,
+            None => (server.backend.open_sessions)().map_err(WatchError::Open)?,
+        };
+        let has_changed = sessions.wait(WaitFor::Events, Duration::ZERO)?;
+        let is_late = self.looked.is_none_or(|looked| looked.elapsed() > MAX_QUIET);
+        if has_changed || is_late {
+            // A store that fails is opened again at the next look.
+            report_sessions(&mut sessions, outgoing)?;
+            self.looked = Some(Instant::now());
+        }
+        self.opened = Some(sessions);
+        Ok(())
+    }
+}
+
+fn report_sessions(sessions: &mut Sessions, outgoing: &Outgoing) -> Result<(), WatchError> {
+    let mut found: BTreeMap<WebhookEventKind, BTreeMap<String, Json>> = SESSION_KINDS
+        .into_iter()
+        .filter(|kind| outgoing.wants(*kind))
+        .map(|kind| (kind, BTreeMap::new()))
+        .collect();
+    let mut after = None;
+    loop {
+        let page = sessions.list(None, after, PAGE_LIMIT)?;
+        after = page.last().map(ListedSession::id);
+        for listed in &page {
+            let ListedSession::Readable(session) = listed else { continue };
+            for (kind, key, data) in session_events(session) {
+                if let Some(events) = found.get_mut(&kind) {
+                    events.insert(key, data);
+                }
+            }
+        }
+        if page.len() < PAGE_LIMIT {
+            break;
+        }
+    }
+    for (kind, events) in &found {
+        let current: BTreeSet<String> = events.keys().cloned().collect();
+        compare(outgoing, *kind, &current, |key| events.get(key).cloned())?;
+    }
+    Ok(())
+}
+
+/// What a session has to report now, each with its own key. Inputs are left out: `GET /v1/sessions/ID` shows them to those who may
+/// read.
+fn session_events(session: &Session) -> Vec<(WebhookEventKind, String, Json)> {
+    let Session { header, state, .. } = session;
+    let id = header.id;
+    let about = || json!({ "session": id, "agent": header.agent, "repository": header.repository });
+    let mut events = Vec::new();
+    for request in state.open_requests() {
+        let mut data = about();
+        data["request"] = json!(request.id);
+        data["action"] = json!(match request.kind {
+            ToolRequestKind::CustomTool => "answer",
+            ToolRequestKind::Confirmation => "confirm",
+        });
+        data["tool"] = json!(request.tool);
+        data["input_digest"] = json!(request.input_digest);
+        data["expires_ms"] = json!(request.expires_ms);
+        events.push((WebhookEventKind::SessionRequiresAction, format!("{id}:{}", request.id), data));
+    }
+    for seq in state.dead.iter() {
+        let mut data = about();
+        data["seq"] = json!(seq);
+        events.push((WebhookEventKind::SessionDeadLetter, format!("{id}:{}", seq.0), data));
+    }
+    if state.status == SessionStatus::Terminated {
+        events.push((WebhookEventKind::SessionTerminated, id.to_string(), about()));
+    }
+    events
+}

@@ -1,0 +1,209 @@
+//! Sends the deliveries of webhooks, one at a time for each. Every attempt is signed anew, has a deadline, and leaves a line in
+//! `deliveries.jsonl`. Lines name the webhook, never its address or its secret.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hyper::StatusCode;
+use hyper::header::HeaderName;
+use serde_json::json;
+
+use super::outbox::{FailedAttempt, Outbox, OutboxError, QueuedDelivery};
+use super::webhook::OutgoingWebhook;
+use crate::event::clock::Moment;
+use crate::fetch::{Ask, DownloadError, Fetcher, HostNetwork, Post};
+use crate::serve::action_log::ActionLog;
+use crate::serve::signature;
+
+/// The pauses between the attempts of a delivery: ten attempts in 28 hours.
+const PAUSES: [Duration; 9] = [
+    Duration::from_secs(1),
+    Duration::from_secs(10),
+    Duration::from_secs(60),
+    Duration::from_secs(5 * 60),
+    Duration::from_secs(30 * 60),
+    Duration::from_secs(2 * 3600),
+    Duration::from_secs(5 * 3600),
+    Duration::from_secs(10 * 3600),
+    Duration::from_secs(10 * 3600),
+];
+
+/// After an error of the outbox.
+const ERROR_PAUSE: Duration = Duration::from_secs(5);
+
+/// How an attempt ended.
+struct AttemptResult {
+    status: Option<u16>,
+    /// `None`: the receiver took it.
+    problem: Option<String>,
+    /// Another attempt would end in the same way.
+    is_final: bool,
+}
+
+pub(super) struct Sender {
+    outbox: Arc<Outbox>,
+    log: ActionLog,
+    attempts: Mutex<BTreeMap<(String, &'static str), u64>>,
+    /// The last problem of the outbox or a source, so that one that lasts is logged once.
+    last_problem: Mutex<String>,
+}
+
+impl Sender {
+    pub(super) fn new(outbox: Arc<Outbox>, directory: &Path) -> Self {
+        let log = ActionLog::new(directory, "deliveries.jsonl");
+        Self { outbox, log, attempts: Mutex::default(), last_problem: Mutex::default() }
+    }
+
+    fn counters(&self) -> MutexGuard<'_, BTreeMap<(String, &'static str), u64>> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn attempts(&self) -> Vec<(String, &'static str, u64)> {
+        self.counters().iter().map(|((webhook, result), count)| (webhook.clone(), *result, *count)).collect()
+    }
+
+    /// Says what keeps webhooks from being sent, once while it lasts.
+    pub(super) fn log_problem<E: std::fmt::Display>(&self, done: &Result<(), E>) {
+        let Err(error) = done else { return };
+        let problem = error.to_string();
+        let mut last = self.last_problem.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last != problem {
+            self.log.append(&json!({ "time": Moment::now().rfc3339(), "problem": problem }));
+            *last = problem;
+        }
+    }
+
+    /// Sends until the process ends.
+    pub(super) fn send_all(&self, webhook: &OutgoingWebhook, network: HostNetwork) {
+        let fetcher = match Fetcher::new(network) {
+            Ok(fetcher) => fetcher,
+            Err(error) => return self.log_problem(&Err(error)),
+        };
+        loop {
+            let sent = self.outbox.wait_for_due(&webhook.name).and_then(|delivery| {
+                let result = attempt(&fetcher, webhook, &delivery);
+                self.settle(webhook, &delivery, result)
+            });
+            if sent.is_err() {
+                self.log_problem(&sent);
+                std::thread::sleep(ERROR_PAUSE);
+            }
+        }
+    }
+
+    fn settle(
+        &self,
+        webhook: &OutgoingWebhook,
+        delivery: &QueuedDelivery,
+        result: AttemptResult,
+    ) -> Result<(), OutboxError> {
+        let attempts = delivery.attempts + 1;
+        let AttemptResult { status, problem, is_final } = result;
+        let mut line = json!({
+            "time": Moment::now().rfc3339(), "webhook": webhook.name, "delivery": delivery.id, "type": delivery.kind,
+            "attempt": attempts, "status": status,
+        });
+        let word = match problem {
+            None => {
+                self.outbox.remove(delivery.number)?;
+                "delivered"
+            }
+            Some(problem) => {
+                let pause = next_pause(attempts).filter(|_| !is_final);
+                let due = pause.map(|pause| Moment::now().millis().saturating_add(as_millis(pause)));
+                line["problem"] = problem.as_str().into();
+                line["next"] = due.map(|due| Moment::from_millis(due).rfc3339()).into();
+                let due_ms = due.and_then(|due| i64::try_from(due).ok());
+                self.outbox.fail(delivery.number, &FailedAttempt { attempts, due_ms, status, problem })?;
+                if due_ms.is_some() { "failed" } else { "given_up" }
+            }
+        };
+        line["result"] = word.into();
+        self.log.append(&line);
+        *self.counters().entry((webhook.name.clone(), word)).or_default() += 1;
+        Ok(())
+    }
+}
+
+fn as_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// `None`: after so many attempts a delivery is given up.
+fn next_pause(attempts: u32) -> Option<Duration> {
+    PAUSES.get(usize::try_from(attempts).ok()?.checked_sub(1)?).copied()
+}
+
+fn attempt(fetcher: &Fetcher, webhook: &OutgoingWebhook, delivery: &QueuedDelivery) -> AttemptResult {
+    let timestamp = (Moment::now().millis() / 1000).to_string();
+    let body = delivery.body.as_bytes();
+    let Some(signature) = signature::sign_standard(&webhook.secret, &delivery.id, &timestamp, body) else {
+        let problem = Some("the secret is not valid".to_owned());
+        return AttemptResult { status: None, problem, is_final: false };
+    };
+    let headers = [
+        (HeaderName::from_static("webhook-id"), delivery.id.clone()),
+        (HeaderName::from_static("webhook-timestamp"), timestamp),
+        (HeaderName::from_static("webhook-signature"), signature),
+    ];
+    // The body of the answer is not read: nobody waits for one that comes byte by byte.
+    let answer = fetcher.get(&Ask {
+        headers: &headers,
+        post: Some(Post { content_type: "application/json", bytes: body }),
+        timeout: webhook.timeout,
+        ..Ask::new(&webhook.address)
+    });
+    match answer.map(|answer| answer.status) {
+        Ok(status) if status.is_success() => {
+            AttemptResult { status: Some(status.as_u16()), problem: None, is_final: false }
+        }
+        Ok(status) => AttemptResult {
+            status: Some(status.as_u16()),
+            problem: Some(format!("the receiver answered with status {}", status.as_u16())),
+            is_final: status == StatusCode::GONE,
+        },
+        Err(error) => {
+            AttemptResult { status: None, problem: Some(words(&error, webhook.timeout)), is_final: false }
+        }
+    }
+}
+
+/// What went wrong, without the path of the address.
+fn words(error: &DownloadError, timeout: Duration) -> String {
+    match error {
+        DownloadError::Timeout { .. } => format!("no answer within {} seconds", timeout.as_secs()),
+        DownloadError::Refused { why, .. } => format!("the address must not be asked: {why}"),
+        DownloadError::Dial(error) => error.to_string(),
+        DownloadError::Http(_) => "the connection broke off".to_owned(),
+        _ => "the address cannot be asked".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delivery_is_tried_ten_times_with_longer_pauses() {
+        assert_eq!(next_pause(1), Some(Duration::from_secs(1)));
+        assert!(PAUSES.is_sorted());
+        assert_eq!(next_pause(9), Some(Duration::from_secs(36_000)));
+        assert_eq!(next_pause(10), None);
+    }
+
+    #[test]
+    fn problems_do_not_show_the_path_of_an_address() {
+        let address = || "https://a.example/services/secret".to_owned();
+        for error in [
+            DownloadError::Timeout { address: address() },
+            DownloadError::Refused { address: address(), why: "10.0.0.1 is near".to_owned() },
+            DownloadError::Plain { address: address() },
+            DownloadError::Address { why: address() },
+        ] {
+            let shown = words(&error, Duration::from_secs(10));
+            assert!(!shown.contains("secret"), "{shown}");
+        }
+    }
+}
