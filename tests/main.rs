@@ -10,6 +10,8 @@ mod bad_input;
 mod canary;
 mod changed;
 mod ci_action;
+mod ci_outside;
+mod ci_render;
 mod clients;
 #[path = "session/cluster.rs"]
 #[expect(dead_code, reason = "workers need less of it than the store's own tests")]

@@ -9,6 +9,7 @@ mod backend;
 mod bootstrap;
 mod cancel;
 mod check;
+mod ci;
 mod cli;
 mod credentials;
 mod defaults;

@@ -4,12 +4,18 @@
 
 mod github;
 mod gitlab;
+mod possible;
+mod subscriptions;
+mod variables;
 
 use std::fmt;
 
 use cel::common::ast::{EntryExpr, Expr};
 use cel::{Context, IdedExpr, Program, Value};
 use serde_json::Value as Json;
+
+pub use subscriptions::github_subscriptions;
+pub use variables::event_variables;
 
 /// The longest expression.
 const MAX_BYTES: usize = 2 << 10;
@@ -95,6 +101,17 @@ impl TriggerEvent {
     /// The event of a webhook of GitLab; `kind` is `X-Gitlab-Event`.
     pub fn of_gitlab(kind: &str, payload: &Json) -> Option<Self> {
         gitlab::normalize(kind, payload).map(Self)
+    }
+
+    /// The event of a webhook of GitLab, whose body says what kind it is.
+    pub fn of_gitlab_body(payload: &Json) -> Option<Self> {
+        let kind = match text(payload, "/object_kind") {
+            "issue" => "Issue Hook",
+            "merge_request" => "Merge Request Hook",
+            "note" => "Note Hook",
+            _ => return None,
+        };
+        Self::of_gitlab(kind, payload)
     }
 
     pub fn json(&self) -> &Json {

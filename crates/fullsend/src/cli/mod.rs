@@ -5,6 +5,7 @@ mod changed_files;
 mod check;
 mod check_output;
 mod checkout_options;
+mod ci;
 mod ci_outputs;
 mod complete;
 mod completions;
@@ -15,6 +16,7 @@ mod doctor_host;
 mod doctor_model;
 mod enter;
 mod env_file;
+mod event_file;
 mod executor;
 pub(crate) mod exit;
 mod explain;
@@ -104,6 +106,9 @@ enum Command {
     /// Test which events of a forge start which harnesses
     #[command(after_help = "Example:\n  fullsend trigger test --event payload.json --kind issues")]
     Trigger(trigger::Arguments),
+    /// Print, write and check the pipeline of a CI that runs the harnesses
+    #[command(after_help = "Example:\n  fullsend ci render github --write")]
+    Ci(ci::Arguments),
     /// Open the saved workspace of a run in a new sandbox without a network
     #[command(after_help = "Example:\n  fullsend enter latest -- ls -la")]
     Enter(enter::Arguments),
@@ -247,6 +252,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Session(arguments) => session::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Trigger(arguments) => trigger::run(&arguments),
+        Command::Ci(arguments) => ci::run(&arguments),
         Command::Worker(arguments) => worker::run(&arguments),
         Command::Store(arguments) => store::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),

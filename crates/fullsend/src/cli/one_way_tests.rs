@@ -11,6 +11,8 @@ const WITHOUT: &[(&str, &str)] = &[
     ("image gc", "removes"),
     ("serve", "serves an HTTP API"),
     ("init", "writes files"),
+    ("ci render", "a document of YAML"),
+    ("trigger head", "one name"),
     ("runtimes install", "installs"),
     ("models update", "installs"),
     ("runs apply", "changes files"),

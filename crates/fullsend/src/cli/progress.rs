@@ -7,8 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::changed_files::changed_files;
 use super::configuration::variable;
 use crate::event::{Envelope, log};
+use crate::record::files;
+use crate::render::actions::SummaryFiles;
 use crate::render::console::Console;
 use crate::render::diagnostics::clean_text;
 use crate::render::live::Live;
@@ -127,8 +130,8 @@ impl Progress {
         })
     }
 
-    /// After the last event: what the CI shows beside the log.
-    pub fn finish(&self, directory: Option<&Path>) {
+    /// After the last event: what the CI shows beside the log. `result` is the accepted file.
+    pub fn finish(&self, directory: Option<&Path>, result: Option<&Path>) {
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         self.ended.store(true, Ordering::SeqCst);
         drop(live);
@@ -138,7 +141,15 @@ impl Progress {
                 let events = directory.map(|path| log::read(&path.join("events.jsonl")));
                 let Some(Ok(events)) = events else { return };
                 actions::annotations(&events).into_iter().for_each(|line| print_line_to_ci(Some(line)));
-                summarise(&actions::summary(&events));
+                let text = |path: &Path| {
+                    std::fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+                };
+                let left = SummaryFiles {
+                    result: result.and_then(text),
+                    patch: directory.and_then(files::accepted_patch).and_then(|path| text(&path)),
+                    changed: directory.map(changed_files).unwrap_or_default(),
+                };
+                summarise(&actions::summary(&events, &left));
             }
             Style::Json | Style::Quiet | Style::Lines => {}
         }

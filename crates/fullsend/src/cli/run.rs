@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
+use trigger::{TriggerEvent, event_variables};
 use yaml::Diagnostic;
 
 use super::changed_files::changed_files;
@@ -107,11 +108,12 @@ impl From<When> for SaveWorkspace {
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let named = arguments.options.harness(&arguments.names)?;
-    let inputs = arguments.options.read()?;
+    let event = arguments.options.read_event()?;
+    let inputs = arguments.options.read(event.as_ref())?;
     let mut opened = arguments.place.open()?;
     let name = named.unwrap_or_else(|| ask_harness(&opened));
     arguments.add_choices(&mut opened.choices);
-    let environment = arguments.environment()?;
+    let environment = arguments.environment(event.as_ref())?;
     let mut problems = Vec::new();
     let Some(checked) = prepare(&mut opened, arguments, &environment, name, &mut problems) else {
         super::check::show(&opened.library.sources, &problems);
@@ -165,12 +167,12 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let cancel = Cancel::default();
     super::signals::watch(executor.handle(), &cancel)?;
     let outcome = run::run(request, &cancel);
-    progress.finish(outcome.directory.as_deref());
+    let result = outcome.artifacts.as_ref().map(|artifacts| artifacts.directory().join(output_file.as_str()));
+    progress.finish(outcome.directory.as_deref(), result.as_deref());
     store::retain(&runs, retention);
-    if let Some(artifacts) = &outcome.artifacts {
-        let file = artifacts.directory().join(output_file.as_str());
+    if let Some(file) = &result {
         let form = if named.is_none() { ResultForm::Text } else { ResultForm::Json };
-        arguments.result.print(&file, form, arguments.json)?;
+        arguments.result.print(file, form, arguments.json)?;
     }
     progress.close(&closing_lines(&outcome, &choices, &arguments.place));
     if !arguments.quiet {
@@ -183,11 +185,20 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 }
 
 impl Arguments {
-    /// The host's environment with the variables of files and of the command line.
-    fn environment(&self) -> Result<BTreeMap<String, String>, Failure> {
+    /// The host's environment with the variables of the event, of files and of the command line; the later wins. With an event
+    /// all its variables are set, so that a harness can name one that this event does not have.
+    fn environment(&self, event: Option<&TriggerEvent>) -> Result<BTreeMap<String, String>, Failure> {
         let mut all = environment();
+        if self.options.has_event() {
+            for name in event_variables() {
+                all.entry(name.to_owned()).or_default();
+            }
+        }
+        let of_event = event.map(TriggerEvent::variables).unwrap_or_default();
+        all.extend(of_event.into_iter().map(|(name, value)| (name.to_owned(), value)));
         all.extend(env_file::read_all(&self.original.env_file)?);
-        Ok(self.options.environment(all))
+        all.extend(self.options.variables().iter().cloned());
+        Ok(all)
     }
 
     /// Adds the options to the choices. An option replaces the same field from the environment.

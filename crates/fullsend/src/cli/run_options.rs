@@ -1,14 +1,15 @@
 //! The options of `fullsend run` that need no harness file: a prompt, input files, variables, and values that replace those of the
 //! harness for one run. Each is recorded, and an organisation's pins hold for each.
 
-use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use sandbox::{Mount, MountKind};
+use trigger::TriggerEvent;
 
 use super::configuration::{Configuration, variable};
+use super::event_file;
 use super::exit::{Exit, Failure};
 use crate::harness::names::RuntimeName;
 use crate::harness::reference::LocalPath;
@@ -24,6 +25,9 @@ const ASK_OPENAI: &str = "ask-openai";
 const MAX_INPUT: u64 = 16 << 20;
 const MAX_PROMPT: u64 = 1 << 20;
 
+/// The input that is the event, as `serve` names it.
+const EVENT_FILE: &str = "event.json";
+
 #[derive(Args, Debug)]
 pub struct RunOptions {
     /// Give the agent this prompt; without a harness, run the built-in read-only `ask`
@@ -38,6 +42,12 @@ pub struct RunOptions {
     /// Set a variable for `${NAME}` in the harness; can be repeated
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = parse_variable)]
     variables: Vec<(String, String)>,
+    /// Give the agent this event of a forge, and set its variables, such as ISSUE_NUMBER
+    #[arg(long, value_name = "FILE")]
+    event: Option<PathBuf>,
+    /// What the forge calls the event: `X-GitHub-Event` or `X-Gitlab-Event`
+    #[arg(long, value_name = "KIND", requires = "event")]
+    event_kind: Option<String>,
     /// Use this model
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
@@ -105,10 +115,9 @@ impl RunOptions {
         values
     }
 
-    /// The host's environment with the variables of the command line.
-    pub fn environment(&self, mut host: BTreeMap<String, String>) -> BTreeMap<String, String> {
-        host.extend(self.variables.iter().cloned());
-        host
+    /// The variables of the command line.
+    pub fn variables(&self) -> &[(String, String)] {
+        &self.variables
     }
 
     /// The names of the variables that were set.
@@ -116,13 +125,27 @@ impl RunOptions {
         self.variables.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// Reads the prompt and the inputs.
-    pub fn read(&self) -> Result<RunInputs, Failure> {
+    /// The event that the run is about. `None`: there is none, or no trigger is about such an event.
+    pub fn read_event(&self) -> Result<Option<TriggerEvent>, Failure> {
+        let Some(path) = &self.event else { return Ok(None) };
+        event_file::read(path, self.event_kind.as_deref())
+    }
+
+    /// Whether an event was given, of any kind.
+    pub fn has_event(&self) -> bool {
+        self.event.is_some()
+    }
+
+    /// Reads the prompt and the inputs. The event is one of them.
+    pub fn read(&self, event: Option<&TriggerEvent>) -> Result<RunInputs, Failure> {
         let prompt = match (&self.prompt, &self.prompt_file) {
             (Some(text), _) => Some(text.clone()),
             (None, Some(path)) => Some(as_text(path, read(path, MAX_PROMPT)?)?),
             (None, None) => None,
         };
+        let mut contents_by_name: Vec<(String, Vec<u8>)> = Vec::new();
+        contents_by_name
+            .extend(event.map(|event| (EVENT_FILE.to_owned(), format!("{:#}\n", event.json()).into_bytes())));
         let mut mounts: Vec<Mount> = Vec::new();
         let mut listed = Vec::new();
         for path in &self.input {
@@ -131,6 +154,9 @@ impl RunOptions {
                 Some(name) => name.to_string_lossy().into_owned(),
                 None => "stdin".to_owned(),
             };
+            contents_by_name.push((name, contents));
+        }
+        for (name, contents) in contents_by_name {
             let target = PathBuf::from(format!("{}/{name}", paths::INPUT));
             if mounts.iter().any(|mount| mount.target == target) {
                 return Err(

@@ -1,14 +1,15 @@
-//! `fullsend trigger test`: which harnesses an event would start.
+//! `fullsend trigger`: which harnesses an event starts, and which commit it is about.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use trigger::{Trigger, TriggerEvent};
 use yaml::Diagnostic;
 
 use super::configuration::{Configuration, ConfigurationOptions};
+use super::event_file;
 use super::exit::{Exit, Failure};
 use crate::render::diagnostics::clean_text;
 use crate::resolve::resolve;
@@ -25,6 +26,19 @@ enum Command {
     /// Test which harnesses an event starts, by their `trigger`
     #[command(after_help = "Example:\n  fullsend trigger test --event payload.json --kind issues")]
     Test(TestArguments),
+    /// Print the git ref of the pull request or merge request that an event is about, if it is about one
+    #[command(after_help = "Example:\n  fullsend trigger head --event payload.json --kind issue_comment")]
+    Head(EventArguments),
+}
+
+#[derive(Args, Debug)]
+struct EventArguments {
+    /// The file with the event: what a forge sends, or with no --kind an event as triggers see it
+    #[arg(long, value_name = "FILE")]
+    event: PathBuf,
+    /// What the forge calls the event: `X-GitHub-Event` or `X-Gitlab-Event` [default for GitLab: what the file says]
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -32,30 +46,76 @@ struct TestArguments {
     /// Test only this harness
     #[arg(value_name = "HARNESS")]
     harness: Option<String>,
-    /// The file with the event: what a forge sends, or with no --kind an event as triggers see it
-    #[arg(long, value_name = "FILE")]
-    event: PathBuf,
-    /// What the forge calls the event: `X-GitHub-Event` or `X-Gitlab-Event`
-    #[arg(long, value_name = "KIND")]
-    kind: Option<String>,
+    #[command(flatten)]
+    event: EventArguments,
+    /// Start nothing unless the forge says that the actor may write to the repository, as `serve` does
+    #[arg(long)]
+    by_writers: bool,
     /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
+    /// Print the names of the harnesses that start, as one JSON array
+    #[arg(long, conflicts_with = "json")]
+    list: bool,
     #[command(flatten)]
     place: ConfigurationOptions,
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
-    let Command::Test(arguments) = &arguments.command;
-    let event = read(arguments)?;
-    let mut opened = arguments.place.open()?;
-    let evaluated = evaluate(&mut opened, &event, arguments.harness.as_deref());
-    if evaluated.is_empty() {
-        super::write_stderr("no harness has a `trigger`\n");
+    match &arguments.command {
+        Command::Test(arguments) => test(arguments),
+        Command::Head(arguments) => {
+            let event = event_file::read(&arguments.event, arguments.kind.as_deref())?;
+            if let Some(name) = event.and_then(|event| event.head_ref()) {
+                writeln!(std::io::stdout().lock(), "{name}")?;
+            }
+            Ok(Exit::Done)
+        }
     }
+}
+
+fn test(arguments: &TestArguments) -> Result<Exit, Failure> {
+    let EventArguments { event: path, kind } = &arguments.event;
+    let event = event_file::read(path, kind.as_deref())?;
+    let evaluated = match &event {
+        None if arguments.list => {
+            super::write_stderr("no trigger is about such an event\n");
+            Vec::new()
+        }
+        None => return Err(starts_nothing(path, kind.as_deref())),
+        Some(event) if arguments.by_writers && !event.is_authorized() => {
+            super::write_stderr("the forge does not say that the actor may write to the repository\n");
+            Vec::new()
+        }
+        Some(event) => {
+            let evaluated = evaluate(&mut arguments.place.open()?, event, arguments.harness.as_deref());
+            if evaluated.is_empty() {
+                super::write_stderr("no harness has a `trigger`\n");
+            }
+            evaluated
+        }
+    };
+    if arguments.list { print_list(&evaluated) } else { print_each(&evaluated, arguments.json) }
+}
+
+/// The names that start. Why others do not goes to standard error.
+fn print_list(evaluated: &[EvaluatedTrigger]) -> Result<Exit, Failure> {
+    let mut names = Vec::new();
+    for EvaluatedTrigger { harness, starts } in evaluated {
+        match starts {
+            Ok(true) => names.push(harness.as_str()),
+            Ok(false) => {}
+            Err(why) => super::write_stderr(&format!("{harness} does not start: {}\n", clean_text(why))),
+        }
+    }
+    writeln!(std::io::stdout().lock(), "{}", json!(names))?;
+    Ok(Exit::Done)
+}
+
+fn print_each(evaluated: &[EvaluatedTrigger], as_json: bool) -> Result<Exit, Failure> {
     let mut out = std::io::stdout().lock();
-    for EvaluatedTrigger { harness, starts } in &evaluated {
-        if arguments.json {
+    for EvaluatedTrigger { harness, starts } in evaluated {
+        if as_json {
             let error = starts.as_ref().err();
             let starts = starts.as_ref().is_ok_and(|starts| *starts);
             writeln!(out, "{}", json!({ "harness": harness, "starts": starts, "error": error }))?;
@@ -71,23 +131,10 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn read(arguments: &TestArguments) -> Result<TriggerEvent, Failure> {
-    let shown = arguments.event.display();
-    let text = std::fs::read_to_string(&arguments.event)
-        .map_err(|error| Failure::new(Exit::Missing, format!("cannot read {shown}: {error}")))?;
-    let payload: Json = serde_json::from_str(&text)
-        .map_err(|error| Failure::new(Exit::Invalid, format!("{shown} is not JSON: {error}")))?;
-    let Some(kind) = &arguments.kind else { return Ok(TriggerEvent::normalized(payload)) };
-    // Only GitLab's kinds have this word.
-    let event = if kind.ends_with(" Hook") {
-        TriggerEvent::of_gitlab(kind, &payload)
-    } else {
-        TriggerEvent::of_github(kind, &payload)
-    };
-    event.ok_or_else(|| {
-        Failure::new(Exit::Invalid, format!("an event `{kind}` like that in {shown} starts nothing"))
-            .help("triggers see issues, pull requests, comments and reviews, such as --kind issues or --kind \"Issue Hook\"")
-    })
+fn starts_nothing(path: &Path, kind: Option<&str>) -> Failure {
+    let kind = kind.map_or_else(String::new, |kind| format!(" `{kind}`"));
+    Failure::new(Exit::Invalid, format!("an event{kind} like that in {} starts nothing", path.display()))
+        .help("triggers see issues, pull requests, comments and reviews, such as --kind issues or --kind \"Issue Hook\"")
 }
 
 /// What the triggers of all harnesses say, or of one. A harness without a trigger is not listed.

@@ -3,6 +3,7 @@
 
 use super::console::{self, Console};
 use super::diagnostics::clean_text;
+use super::patch::PatchedFile;
 use super::refusal::{audited, refusal};
 use super::report;
 use crate::event::finding::FindingSeverity;
@@ -14,7 +15,10 @@ use crate::event::{Envelope, FindingEvent, RunEvent};
 const MAX_ANNOTATIONS: usize = 10;
 
 /// GitHub takes a summary of at most 1 MiB.
-const MAX_SUMMARY: usize = 1_000_000;
+const MAX_SUMMARY: usize = 900_000;
+
+/// The same for the result and for the diff.
+const MAX_FILE: usize = 60_000;
 
 /// The lines for an event: groups around steps, plain text in them.
 pub fn lines(console: &mut Console, envelope: &Envelope) -> Option<String> {
@@ -81,16 +85,40 @@ fn data(text: &str) -> String {
     clean_text(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// The report as a code block, so that an agent's text is not read as Markdown.
-pub fn summary(events: &[Envelope]) -> String {
+/// What the run left, for its summary.
+#[derive(Debug, Default)]
+pub struct SummaryFiles {
+    /// The accepted result.
+    pub result: Option<String>,
+    /// What the agent changed in the repository.
+    pub patch: Option<String>,
+    pub changed: Vec<PatchedFile>,
+}
+
+/// The report, the result and the diff as code blocks, so that an agent's text is not read as Markdown.
+pub fn summary(events: &[Envelope], files: &SummaryFiles) -> String {
+    let SummaryFiles { result, patch, changed } = files;
     let record = crate::record::fold(events);
     let outcome = record.outcome.map_or("not ended", |outcome| outcome.as_str());
-    let mut text = report::report(events, &TimeZone::default(), &[]).replace("```", "'''");
-    if text.len() > MAX_SUMMARY {
-        text.truncate(text.floor_char_boundary(MAX_SUMMARY));
-        text.push_str("\n(cut off)");
+    let report = report::report(events, &TimeZone::default(), changed);
+    let mut text =
+        format!("### fullsend run {}: {outcome}\n\n{}", record.harness, block("text", &report, MAX_SUMMARY));
+    for (name, language, content) in [("Result", "json", result), ("Changes", "diff", patch)] {
+        let content = content.as_deref().unwrap_or_default().trim_end();
+        if !content.is_empty() {
+            text += &format!("\n#### {name}\n\n{}", block(language, &clean_text(content), MAX_FILE));
+        }
     }
-    format!("### fullsend run {}: {outcome}\n\n```text\n{text}\n```\n", record.harness)
+    text
+}
+
+fn block(language: &str, content: &str, most: usize) -> String {
+    let mut content = content.replace("```", "'''");
+    if content.len() > most {
+        content.truncate(content.floor_char_boundary(most));
+        content.push_str("\n(cut off)");
+    }
+    format!("```{language}\n{content}\n```\n")
 }
 
 #[cfg(test)]
@@ -155,11 +183,26 @@ mod tests {
     }
 
     #[test]
+    fn a_summary_has_the_result_and_the_diff() {
+        let files = SummaryFiles {
+            result: Some("{\"label\": \"```bug\"}\n".to_owned()),
+            patch: Some("+::error::mine\n".repeat(20_000)),
+            changed: Vec::new(),
+        };
+        let text = summary(&events(Vec::new()), &files);
+        assert!(text.contains("#### Result\n\n```json\n{\"label\": \"'''bug\"}\n```\n"), "{text}");
+        assert!(
+            text.contains("#### Changes\n\n```diff\n+::error::mine\n") && text.ends_with("(cut off)\n```\n")
+        );
+        assert!(text.len() < 2 * MAX_FILE, "{}", text.len());
+    }
+
+    #[test]
     fn a_summary_stays_below_the_limit() {
         let excerpt = "x".repeat(200_000);
         let finding =
             |_| RunEvent::Finding(FindingEvent { excerpt: excerpt.clone(), ..FindingEvent::default() });
-        let text = summary(&events((0..20).map(finding).collect()));
+        let text = summary(&events((0..20).map(finding).collect()), &SummaryFiles::default());
         assert!(text.len() < 1 << 20 && text.ends_with("(cut off)\n```\n"));
     }
 }

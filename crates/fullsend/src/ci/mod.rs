@@ -1,0 +1,187 @@
+//! Pipelines for harnesses, as text: one job for each harness, with the variables that it needs and no others. The harness's
+//! `trigger` decides while the pipeline runs; nothing of it is written into the pipeline. This module reads no environment and
+//! writes no file.
+
+mod github;
+mod gitlab;
+mod tekton;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trigger::{Trigger, event_variables, github_subscriptions};
+
+use crate::check::Checked;
+use crate::harness::names::ForgeName;
+use crate::harness::provider;
+use crate::harness::reference::LocalPath;
+use crate::harness::template::Template;
+use crate::resolve::library::Library;
+use crate::resolve::variables::{CONFIGURATION_DIRECTORY, templates};
+
+/// A system that runs pipelines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CiSystem {
+    Github,
+    Gitlab,
+    Tekton,
+}
+
+/// What a pipeline runs.
+pub struct Pipeline {
+    pub jobs: Vec<Job>,
+    /// The forge whose events start the jobs.
+    pub forge: ForgeName,
+    /// Whether what people do counts who cannot write to the repository.
+    pub anyone: bool,
+}
+
+/// One harness in a pipeline.
+pub struct Job {
+    pub harness: String,
+    /// Absent: it is started by hand.
+    pub trigger: Option<Trigger>,
+    pub timeout_minutes: u64,
+    pub variables: BTreeMap<String, VariableKind>,
+}
+
+/// Where the value of a variable comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VariableKind {
+    /// The event: `fullsend run --event` sets it.
+    Event,
+    /// A secret of the CI.
+    Secret,
+    /// A secret of the CI whose value is the content of a file, and the variable is its path.
+    File,
+    /// A setting of the CI that anybody may see.
+    Setting,
+}
+
+/// Minutes that a job has beside those of the agent: to install, to fetch, and for the scripts.
+const EXTRA_MINUTES: u64 = 15;
+
+/// Parts of the names of secrets.
+const SECRET_WORDS: &[&str] = &["TOKEN", "KEY", "SECRET", "PASSWORD", "CREDENTIAL"];
+
+/// What the CI or fullsend sets.
+const SET_BY_CI: &[&str] = &["GITHUB_", "RUNNER_", "CI_", "HOME", "PATH"];
+
+impl CiSystem {
+    /// The file in the repository that the pipeline is in.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Github => ".github/workflows/fullsend.yml",
+            Self::Gitlab => ".gitlab/fullsend.yml",
+            Self::Tekton => ".tekton/fullsend.yaml",
+        }
+    }
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Github => "github",
+            Self::Gitlab => "gitlab",
+            Self::Tekton => "tekton",
+        }
+    }
+}
+
+impl Pipeline {
+    pub fn render(&self, system: CiSystem) -> String {
+        match system {
+            CiSystem::Github => github::render(self),
+            CiSystem::Gitlab => gitlab::render(self),
+            CiSystem::Tekton => tekton::render(self),
+        }
+    }
+
+    /// The first lines: what wrote the file, and what people set before it works.
+    fn heading(&self, system: CiSystem) -> String {
+        let word = system.word();
+        format!(
+            "# Written by `fullsend ci render {word} --write`; `fullsend ci render {word} --check` says whether it is up to date.\n\
+             # The `trigger` of each harness in .fullsend decides which events start it. docs/ci.md explains this file.\n"
+        )
+    }
+
+    /// Who counts, as an option of `fullsend trigger test`.
+    fn who(&self) -> &'static str {
+        if self.anyone { "" } else { " --by-writers" }
+    }
+
+    /// The events of GitHub, with their types, that can start a job.
+    fn subscriptions(&self) -> BTreeMap<&'static str, Vec<&'static str>> {
+        let triggers: Vec<&Trigger> = self.jobs.iter().filter_map(|job| job.trigger.as_ref()).collect();
+        github_subscriptions(&triggers)
+    }
+
+    /// The names of all variables of a kind, sorted.
+    fn names(&self, kind: VariableKind) -> Vec<&str> {
+        let all: BTreeSet<&str> = self.jobs.iter().flat_map(|job| job.names(kind)).collect();
+        all.into_iter().collect()
+    }
+}
+
+impl Job {
+    pub fn new(checked: &Checked, library: &Library) -> Self {
+        let harness = &checked.resolved.harness;
+        let mut variables = BTreeMap::new();
+        let mut add = |name: &str, kind: Option<VariableKind>| {
+            let is_set = name == CONFIGURATION_DIRECTORY || SET_BY_CI.iter().any(|set| name.starts_with(set));
+            if !is_set {
+                let known = variables.entry(name.to_owned()).or_insert_with(|| kind_of(name));
+                *known = kind.unwrap_or(*known);
+            }
+        };
+        harness.required_env.iter().for_each(|name| add(name.as_str(), None));
+        for (_, _, template) in templates(harness) {
+            template.variables().for_each(|name| add(name, None));
+        }
+        for file in &checked.providers {
+            let settings = file.provider.config.iter().flat_map(|(_, value)| value.variables());
+            settings.for_each(|name| add(name, None));
+            let secrets = provider::credentials(&file.provider).flat_map(|(_, value)| value.variables());
+            secrets.for_each(|name| add(name, Some(VariableKind::Secret)));
+        }
+        for file in &harness.host_files.0 {
+            let is_whole = |name: &&str| file.src.raw() == format!("${{{name}}}");
+            let path = file.src.variables().find(is_whole).filter(|_| file.optional != Some(true));
+            path.into_iter().for_each(|name| add(name, Some(VariableKind::File)));
+            if file.expand == Some(true) {
+                expanded(file.src.raw(), library).iter().for_each(|name| add(name, None));
+            }
+        }
+        let trigger = harness.trigger.as_ref().and_then(|text| Trigger::compile(&text.value).ok());
+        let timeout_minutes = harness.timeout_minutes.value.get() + EXTRA_MINUTES;
+        Self { harness: checked.resolved.name.clone(), trigger, timeout_minutes, variables }
+    }
+
+    fn names(&self, wanted: VariableKind) -> impl Iterator<Item = &str> {
+        self.variables.iter().filter(move |(_, kind)| **kind == wanted).map(|(name, _)| name.as_str())
+    }
+}
+
+fn kind_of(name: &str) -> VariableKind {
+    if event_variables().any(|known| known == name) {
+        VariableKind::Event
+    } else if SECRET_WORDS.iter().any(|word| name.contains(word)) {
+        VariableKind::Secret
+    } else {
+        VariableKind::Setting
+    }
+}
+
+/// The variables in the contents of a file of the configuration. A file that cannot be read has none: `check` says why.
+fn expanded(path: &str, library: &Library) -> Vec<String> {
+    let found = LocalPath::parse(path).ok().and_then(|path| library.layers.find(&path));
+    let text = found.and_then(|found| library.layers.layer(&found).read(&found.path).ok());
+    let template = text.and_then(|text| Template::parse(&text).ok());
+    template.map(|template| template.variables().map(str::to_owned).collect()).unwrap_or_default()
+}
+
+/// Each line with spaces before it.
+fn indent(text: &str, spaces: usize) -> String {
+    let prefix = " ".repeat(spaces);
+    text.lines()
+        .map(|line| if line.is_empty() { "\n".to_owned() } else { format!("{prefix}{line}\n") })
+        .collect()
+}
