@@ -73,10 +73,19 @@ fn claude_works_on_bedrock() {
     assert!(!asked.is_empty());
 }
 
-/// Claude Code before a server like Ollama: the gateway translates, and bills what the server counted.
 #[test]
 fn claude_works_with_chat_completions() {
-    let Some(stage) = stage("claude", "Chat Completions") else { return };
+    works_with_chat_completions("claude");
+}
+
+#[test]
+fn codex_works_with_chat_completions() {
+    works_with_chat_completions("codex");
+}
+
+/// Before a server like Ollama: the gateway translates, and bills what the server counted.
+fn works_with_chat_completions(runtime: &str) {
+    let Some(stage) = stage(runtime, "Chat Completions") else { return };
     let fake = Fake::start("openai.py", &["open", &good().to_string()]);
     let provider = format!(
         "name: model\ntype: openai\nconfig: {{base_url: 'http://127.0.0.1:{}', wire: chat}}\n",
@@ -95,7 +104,7 @@ fn claude_works_with_chat_completions() {
         let body: serde_json::Value = serde_json::from_str(request["body"].as_str().unwrap()).unwrap();
         assert_eq!(body["model"], "qwen3-coder", "{body}");
         assert_eq!(body["messages"][0]["role"], "system", "{body}");
-        assert!(body["max_tokens"].is_u64() && body.get("thinking").is_none(), "{body}");
+        assert!(body.get("thinking").is_none() && body.get("input").is_none(), "{body}");
     }
     let usage = stage.record()["usage"].clone();
     let sum = |kind: &str| {

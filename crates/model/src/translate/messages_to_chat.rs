@@ -1,26 +1,16 @@
 //! Requests of the Messages format as requests of Chat Completions.
 
-mod chat_form;
 mod messages_form;
 
-use chat_form::{
-    ChatCall, ChatContent, ChatFile, ChatFunction, ChatImage, ChatMessage, ChatPart, ChatRequest, ChatTool,
-    JsonSchema, ResponseFormat, StreamOptions,
+use super::chat_form::{
+    self, ChatCall, ChatContent, ChatFile, ChatFunction, ChatImage, ChatMessage, ChatPart, ChatRequest,
+    ChatTool, JsonSchema, OutputLimit, ResponseFormat, StreamOptions,
 };
 use messages_form::{
     Block, Content, Edit, MessagesMessage, MessagesRequest, MessagesTool, OutputConfig, OutputFormat, Source,
     ToolChoice,
 };
 use serde_json::{Value, json};
-
-/// What a service calls the bound on an answer. A service that does not know the name ignores it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OutputLimit {
-    /// OpenAI itself; its newer models refuse the other name.
-    MaxCompletionTokens,
-    /// Everyone else: Ollama knows no other name.
-    MaxTokens,
-}
 
 /// `Err`: what the format cannot carry.
 pub(super) fn request(body: &[u8], limit: OutputLimit) -> Result<Vec<u8>, String> {
@@ -67,10 +57,7 @@ fn translate(request: MessagesRequest, limit: OutputLimit) -> Result<ChatRequest
         list.extend(translate_message(message)?);
     }
     let OutputConfig { effort, format } = output_config.unwrap_or_default();
-    let (max_tokens, max_completion_tokens) = match limit {
-        OutputLimit::MaxTokens => (max_tokens, None),
-        OutputLimit::MaxCompletionTokens => (None, max_tokens),
-    };
+    let (max_tokens, max_completion_tokens) = limit.fields(max_tokens);
     let has_tools = !tools.is_empty();
     let (tool_choice, parallel_tool_calls) = choice(tool_choice.filter(|_| has_tools));
     Ok(ChatRequest {
@@ -87,6 +74,7 @@ fn translate(request: MessagesRequest, limit: OutputLimit) -> Result<ChatRequest
         top_p,
         stop: stop_sequences,
         reasoning_effort: effort.map(check_effort).transpose()?,
+        verbosity: None,
         response_format: format.or(output_format).map(response_format),
     })
 }
@@ -106,7 +94,7 @@ fn check_effort(effort: String) -> Result<String, String> {
 
 fn response_format(format: OutputFormat) -> ResponseFormat {
     let OutputFormat::JsonSchema { schema } = format;
-    ResponseFormat::JsonSchema { json_schema: JsonSchema { name: "answer", schema, strict: true } }
+    ResponseFormat::JsonSchema { json_schema: JsonSchema { name: "answer".to_owned(), schema, strict: true } }
 }
 
 fn choice(choice: Option<ToolChoice>) -> (Option<Value>, Option<bool>) {
@@ -200,30 +188,16 @@ fn user(content: Content) -> Result<Vec<ChatMessage>, String> {
     Ok(results)
 }
 
-/// A result is a text; what it shows beside is returned for the user's next message.
 fn tool_result(
     id: String,
     content: Option<Content>,
     is_error: bool,
 ) -> Result<(ChatMessage, Vec<ChatPart>), String> {
-    let mut texts = Vec::new();
-    let mut shown = Vec::new();
+    let mut all = Vec::new();
     for block in content.map(Content::into_blocks).unwrap_or_default() {
-        for part in parts(block)? {
-            match part {
-                ChatPart::Text { text } => texts.push(text),
-                other => shown.push(other),
-            }
-        }
+        all.extend(parts(block)?);
     }
-    if !shown.is_empty() {
-        texts.push("[the next message shows what belongs to this result]".to_owned());
-        shown.insert(0, ChatPart::text(format!("This belongs to the result of the tool call {id}:")));
-    }
-    // The format has no mark for errors.
-    let prefix = if is_error { "Error: " } else { "" };
-    let content = format!("{prefix}{}", texts.join("\n"));
-    Ok((ChatMessage::Tool { tool_call_id: id, content }, shown))
+    Ok(chat_form::tool_result(id, all, is_error))
 }
 
 fn parts(block: Block) -> Result<Vec<ChatPart>, String> {

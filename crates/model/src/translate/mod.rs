@@ -2,17 +2,21 @@
 //! other format can carry is carried. What it cannot carry is refused with its name, unless leaving it out changes nothing
 //! that the model reads or does; those cases are listed in `docs/models.md`.
 
-mod chat_to_messages;
+mod called_tools;
+mod chat_answers;
+mod chat_form;
 mod messages_to_chat;
+mod responses_to_chat;
 #[cfg(test)]
 mod tests;
 
-pub use messages_to_chat::OutputLimit;
+pub use chat_form::OutputLimit;
 
 use crate::wire::error::WireError;
 use crate::wire::sse::FrameTooLarge;
-use crate::wire::{Wire, codec};
-use chat_to_messages::MessagesStream;
+use crate::wire::{ModelAnswer, Wire, codec};
+use called_tools::CalledTools;
+use chat_answers::TranslatedStream;
 use std::fmt;
 
 /// A request that the other wire format cannot carry.
@@ -20,12 +24,6 @@ use std::fmt;
 pub struct TranslateError {
     to: Wire,
     reason: String,
-}
-
-impl TranslateError {
-    pub(crate) fn new(to: Wire, reason: impl Into<String>) -> Self {
-        Self { to, reason: reason.into() }
-    }
 }
 
 impl fmt::Display for TranslateError {
@@ -38,40 +36,69 @@ impl std::error::Error for TranslateError {}
 
 /// The wire format of a service into which requests of a runtime are translated. `None`: there is no translation.
 pub fn target(from: Wire, taken: &[Wire]) -> Option<Wire> {
-    (from == Wire::Messages && taken.contains(&Wire::Chat)).then_some(Wire::Chat)
+    let to_chat = from != Wire::Chat && taken.contains(&Wire::Chat);
+    to_chat.then_some(Wire::Chat)
 }
 
-/// The body of a request in the service's format.
-pub(crate) fn request(to: Wire, body: &[u8], limit: OutputLimit) -> Result<Vec<u8>, TranslateError> {
-    messages_to_chat::request(body, limit).map_err(|reason| TranslateError::new(to, reason))
+/// A request in the service's wire format, and the way back for its answer.
+pub(crate) struct TranslatedRequest {
+    pub(crate) body: Vec<u8>,
+    pub(crate) answers: AnswerTranslation,
 }
 
-/// A whole answer of the service in the runtime's format.
-pub(crate) fn answer(from: Wire, to: Wire, body: &[u8]) -> Result<Vec<u8>, WireError> {
-    let answer = chat_to_messages::mended(codec::read_answer(from, body)?);
-    Ok(codec::write_answer(to, &answer).to_string().into_bytes())
+/// From Chat Completions into the wire format of the runtime.
+pub(crate) struct AnswerTranslation {
+    to: Wire,
+    tools: CalledTools,
+}
+
+pub(crate) fn request(
+    from: Wire,
+    body: &[u8],
+    limit: OutputLimit,
+) -> Result<TranslatedRequest, TranslateError> {
+    let translated = match from {
+        Wire::Messages => messages_to_chat::request(body, limit).map(|body| (body, CalledTools::default())),
+        Wire::Responses => responses_to_chat::request(body, limit),
+        Wire::Chat => Ok((body.to_vec(), CalledTools::default())),
+    };
+    let (body, tools) = translated.map_err(|reason| TranslateError { to: Wire::Chat, reason })?;
+    Ok(TranslatedRequest { body, answers: AnswerTranslation { to: from, tools } })
 }
 
 /// The words for a conversation that does not fit, by which Claude Code knows that it should compact.
 const TOO_LONG: &str = "prompt is too long";
 
-/// An error of the service in the runtime's format, with the service's own words.
-pub(crate) fn fault(from: Wire, to: Wire, status: u16, body: &[u8]) -> Vec<u8> {
-    let mut fault = codec::read_fault(from, status, body);
-    if codec::is_too_long(status, body) && !fault.message.contains(TOO_LONG) {
-        fault.message = format!("{TOO_LONG}: {}", fault.message);
+impl AnswerTranslation {
+    /// A whole answer of the service.
+    pub(crate) fn answer(&self, body: &[u8]) -> Result<Vec<u8>, WireError> {
+        let answer = chat_answers::mended(codec::read_answer(Wire::Chat, body)?);
+        let answer = match self.to {
+            Wire::Responses => ModelAnswer { blocks: self.tools.items(answer.blocks), ..answer },
+            Wire::Messages | Wire::Chat => answer,
+        };
+        Ok(codec::write_answer(self.to, &answer).to_string().into_bytes())
     }
-    codec::write_fault(to, &fault).to_string().into_bytes()
+
+    /// An error of the service, with the service's own words.
+    pub(crate) fn fault(&self, status: u16, body: &[u8]) -> Vec<u8> {
+        let mut fault = codec::read_fault(Wire::Chat, status, body);
+        let is_too_long = codec::is_too_long(status, body) && !fault.message.contains(TOO_LONG);
+        if is_too_long {
+            fault.message = format!("{TOO_LONG}: {}", fault.message);
+        }
+        codec::write_fault(self.to, &fault).to_string().into_bytes()
+    }
+
+    /// A streamed answer of the service.
+    pub(crate) fn stream(self) -> StreamTranslator {
+        StreamTranslator(TranslatedStream::new(self.to, self.tools))
+    }
 }
 
-/// A streamed answer of the service in the runtime's format.
-pub(crate) struct StreamTranslator(MessagesStream);
+pub(crate) struct StreamTranslator(TranslatedStream);
 
 impl StreamTranslator {
-    pub(crate) fn new() -> Self {
-        Self(MessagesStream::default())
-    }
-
     /// What the bytes add to the translated stream. `Err`: the stream is broken.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Vec<u8>, BrokenStream> {
         self.0.push(bytes)

@@ -1,7 +1,7 @@
 //! What each format can say, in the other one.
 
 use super::*;
-use crate::wire::{ContentBlock, StopReason};
+use crate::wire::{AssembleError, ContentBlock, StopReason};
 use serde_json::{Value, json};
 
 fn chat(request: &Value) -> Result<Value, String> {
@@ -10,7 +10,8 @@ fn chat(request: &Value) -> Result<Value, String> {
 }
 
 fn request_of(request: &Value, limit: OutputLimit) -> Result<Vec<u8>, String> {
-    super::request(Wire::Chat, request.to_string().as_bytes(), limit).map_err(|error| error.to_string())
+    let translated = super::request(Wire::Messages, request.to_string().as_bytes(), limit);
+    translated.map(|translated| translated.body).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -102,14 +103,20 @@ fn chunk(delta: &Value, finish: Option<&str>) -> Value {
     json!({"id": "c1", "model": "llama", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 }
 
-/// The answer that a client of Messages reads, with the stream cut into portions of this size.
-fn streamed(text: &str, portion: usize) -> Result<crate::wire::ModelAnswer, crate::wire::AssembleError> {
-    let mut translator = StreamTranslator::new();
+/// The way back to a client of Messages, which needs nothing of the request.
+fn to_messages() -> AnswerTranslation {
+    AnswerTranslation { to: Wire::Messages, tools: CalledTools::default() }
+}
+
+/// The answer that a client reads, with the stream cut into portions of this size.
+fn streamed(answers: AnswerTranslation, text: &str, portion: usize) -> Result<ModelAnswer, AssembleError> {
+    let wire = answers.to;
+    let mut translator = answers.stream();
     let mut decoder = crate::wire::SseDecoder::default();
     for bytes in text.as_bytes().chunks(portion) {
         decoder.push(&translator.push(bytes).unwrap()).unwrap();
     }
-    let mut reader = codec::FrameReader::new(Wire::Messages);
+    let mut reader = codec::FrameReader::new(wire);
     let mut assembler = crate::wire::assemble::AnswerAssembler::default();
     while let Some(frame) = decoder.next_frame() {
         for delta in reader.read(&frame).unwrap() {
@@ -140,7 +147,7 @@ fn a_stream_keeps_words_thoughts_calls_and_usage() {
         json!({"id": "c1", "model": "llama", "choices": [], "usage": usage}),
     ]);
     for portion in [1, 7, 100, 10_000] {
-        let answer = streamed(&text, portion).unwrap();
+        let answer = streamed(to_messages(), &text, portion).unwrap();
         let call = |id: &str, name: &str, input: Value| {
             ContentBlock::ToolCall(crate::wire::ToolCall { id: id.into(), name: name.into(), input })
         };
@@ -155,13 +162,13 @@ fn a_stream_keeps_words_thoughts_calls_and_usage() {
         assert_eq!((answer.usage.input, answer.usage.cache_read, answer.usage.output), (100, 5, 7));
     }
     let cut = frames(&[chunk(&json!({"content": "half"}), None)]);
-    assert!(streamed(&cut, 50).is_err(), "an answer without its end is not whole");
+    assert!(streamed(to_messages(), &cut, 50).is_err(), "an answer without its end is not whole");
 }
 
 #[test]
 fn errors_keep_the_words_of_the_service() {
     let said = |status: u16, body: &Value| {
-        let written = fault(Wire::Chat, Wire::Messages, status, body.to_string().as_bytes());
+        let written = to_messages().fault(status, body.to_string().as_bytes());
         let value: Value = serde_json::from_slice(&written).unwrap();
         (
             value["error"]["type"].as_str().unwrap().to_owned(),
@@ -183,9 +190,106 @@ fn a_whole_answer_is_translated_with_its_refusal() {
                      "message": {"role": "assistant", "content": null, "reasoning": "hm", "refusal": "I cannot."}}],
         "usage": {"prompt_tokens": 3, "completion_tokens": 2},
     });
-    let written = answer(Wire::Chat, Wire::Messages, body.to_string().as_bytes()).unwrap();
+    let written = to_messages().answer(body.to_string().as_bytes()).unwrap();
     let read = codec::read_answer(Wire::Messages, &written).unwrap();
     assert_eq!(read.stop, StopReason::Refusal);
     assert_eq!(read.blocks[1], ContentBlock::Text("I cannot.".into()));
     assert_eq!((read.usage.input, read.usage.output), (3, 2));
+}
+
+fn responses(request: &Value) -> Result<(Value, AnswerTranslation), String> {
+    let body = request.to_string();
+    let translated = super::request(Wire::Responses, body.as_bytes(), OutputLimit::MaxTokens);
+    let TranslatedRequest { body, answers } = translated.map_err(|error| error.to_string())?;
+    Ok((serde_json::from_slice(&body).unwrap(), answers))
+}
+
+#[test]
+fn a_conversation_of_codex_is_carried() {
+    let ping = json!({"type": "function", "name": "ping", "description": "Pings.", "parameters": {"type": "object"}, "strict": false});
+    let request = json!({
+        "model": "qwen", "instructions": "Be good.", "stream": true, "store": false, "parallel_tool_calls": true,
+        "tool_choice": "auto", "include": ["reasoning.encrypted_content"], "prompt_cache_key": "k", "reasoning": {"effort": "low", "summary": "auto"},
+        "text": {"verbosity": "low", "format": {"type": "json_schema", "name": "out", "schema": {"type": "object"}, "strict": true}},
+        "tools": [
+            {"type": "custom", "name": "apply_patch", "description": "Patches.", "format": {"type": "grammar", "syntax": "lark", "definition": "start: x"}},
+            {"type": "namespace", "name": "mcp__lab", "description": "The lab.", "tools": [ping]},
+        ],
+        "input": [
+            {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Be brief."}]},
+            {"role": "user", "content": [{"type": "input_text", "text": "look"}]},
+            {"type": "reasoning", "summary": [], "encrypted_content": null},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
+            {"type": "function_call", "call_id": "a", "namespace": "mcp__lab", "name": "ping", "arguments": "{\"n\": 1}"},
+            {"type": "custom_tool_call", "call_id": "b", "name": "apply_patch", "input": "*** Begin"},
+            {"type": "function_call_output", "call_id": "a", "output": [{"type": "input_text", "text": "pong"}, {"type": "input_image", "image_url": "data:image/png;base64,iVBO"}]},
+            {"type": "custom_tool_call_output", "call_id": "b", "output": "done"},
+        ],
+    });
+    let (chat, _) = responses(&request).unwrap();
+    let call = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
+    let expected = json!([
+        {"role": "system", "content": "Be good.\n\nBe brief."},
+        {"role": "user", "content": "look"},
+        {"role": "assistant", "content": "I look.",
+         "tool_calls": [call("a", "mcp__lab__ping", "{\"n\": 1}"), call("b", "apply_patch", "{\"input\":\"*** Begin\"}")]},
+        {"role": "tool", "tool_call_id": "a", "content": "pong\n[the next message shows what belongs to this result]"},
+        {"role": "tool", "tool_call_id": "b", "content": "done"},
+        {"role": "user", "content": [
+            {"type": "text", "text": "This belongs to the result of the tool call a:"},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}},
+        ]},
+    ]);
+    assert_eq!(chat["messages"], expected);
+    let function = &chat["tools"][1]["function"];
+    assert_eq!(
+        (&function["name"], &function["description"]),
+        (&json!("mcp__lab__ping"), &json!("The lab.\n\nPings."))
+    );
+    assert!(chat["tools"][0]["function"]["description"].as_str().unwrap().ends_with("start: x"));
+    assert_eq!((&chat["verbosity"], &chat["reasoning_effort"]), (&json!("low"), &json!("low")));
+    assert_eq!(chat["response_format"]["json_schema"]["name"], "out");
+    for (tool, words) in [
+        (json!({"type": "tool_search", "execution": "client"}), "unknown variant `tool_search`"),
+        (json!({"type": "local_shell"}), "unknown variant `local_shell`"),
+    ] {
+        let mut request = request.clone();
+        request["tools"] = json!([tool]);
+        let refused = responses(&request).map(drop).unwrap_err();
+        assert!(refused.contains(words), "{refused}");
+    }
+}
+
+#[test]
+fn codex_reads_its_own_names_of_tools() {
+    let tools = json!([
+        {"type": "custom", "name": "apply_patch"},
+        {"type": "namespace", "name": "mcp__lab", "tools": [{"type": "function", "name": "ping"}]},
+    ]);
+    let request = json!({"model": "qwen", "input": "go", "tools": tools});
+    let part = |index: u64, name: &str, arguments: &str| {
+        let call = json!({"index": index, "id": format!("c{index}"), "function": {"name": name, "arguments": arguments}});
+        chunk(&json!({ "tool_calls": [call] }), None)
+    };
+    let text = frames(&[
+        chunk(&json!({"reasoning": "hm"}), None),
+        chunk(&json!({"content": "I look."}), None),
+        part(0, "apply_patch", "{\"input\":\"*** Begin\"}"),
+        part(1, "mcp__lab__ping", "{\"n\":1}"),
+        chunk(&json!({}), Some("tool_calls")),
+        json!({"id": "c1", "model": "qwen", "choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 3}}),
+    ]);
+    let (_, answers) = responses(&request).unwrap();
+    let written = String::from_utf8(answers.stream().push(text.as_bytes()).unwrap()).unwrap();
+    let completed = written.split("data: ").last().unwrap();
+    let completed: Value = serde_json::from_str(completed.trim()).unwrap();
+    let output = completed["response"]["output"].as_array().unwrap();
+    let kinds: Vec<&str> = output.iter().map(|item| item["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["reasoning", "message", "custom_tool_call", "function_call"], "{completed}");
+    assert_eq!(output[2]["input"], "*** Begin");
+    assert_eq!((&output[3]["namespace"], &output[3]["name"]), (&json!("mcp__lab"), &json!("ping")));
+    let (_, answers) = responses(&request).unwrap();
+    let answer = streamed(answers, &text, 11).unwrap();
+    assert_eq!((answer.usage.input, answer.usage.output, answer.stop), (9, 3, StopReason::ToolUse));
+    assert!(matches!(&answer.blocks[3], ContentBlock::ToolCall(call) if call.name == "mcp__lab__ping"));
 }

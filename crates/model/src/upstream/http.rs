@@ -6,7 +6,7 @@ use super::service::{ServiceError, ServiceHost, ServiceRequest, ServiceSettings}
 use super::services::{Dialect, Service};
 use super::{ResponseBody, UpstreamError, UpstreamResponse, translated};
 use crate::http::{RequestSender, handshake};
-use crate::translate::{self, OutputLimit};
+use crate::translate::{self, OutputLimit, TranslatedRequest};
 use crate::wire::Wire;
 use bytes::Bytes;
 use egress::dial::Dialer;
@@ -34,9 +34,14 @@ impl HttpUpstream {
         dialer: Arc<Dialer>,
     ) -> Result<Self, ServiceError> {
         let (base, dialect) = (service.open)(settings)?;
+        let wires = match settings.setting("wire") {
+            Some("chat") => &[Wire::Chat],
+            Some("responses") => &[Wire::Responses],
+            _ => service.wires,
+        };
         let is_openai = base.host == "api.openai.com" || service.name == "azure-openai";
         let output_limit = if is_openai { OutputLimit::MaxCompletionTokens } else { OutputLimit::MaxTokens };
-        Ok(Self { base, dialect, dialer, idle: Mutex::default(), wires: service.wires, output_limit })
+        Ok(Self { base, dialect, dialer, idle: Mutex::default(), wires, output_limit })
     }
 
     pub(super) async fn send(
@@ -47,7 +52,9 @@ impl HttpUpstream {
         let Some(to) = translate::target(outgoing.wire, self.wires).filter(|_| !is_taken) else {
             return self.send_as_is(outgoing).await;
         };
-        let body = translated::request(to, outgoing.body, self.output_limit)?;
+        let translated = translate::request(outgoing.wire, outgoing.body, self.output_limit);
+        let TranslatedRequest { body, answers } = translated.map_err(UpstreamError::Untranslated)?;
+        let body = Bytes::from(body);
         // The client's headers and query belong to its own format.
         let headers = HeaderMap::new();
         let sent = UpstreamRequest {
@@ -57,7 +64,7 @@ impl HttpUpstream {
             headers: &headers,
             query: None,
         };
-        translated::answer(self.send_as_is(sent).await?, to, outgoing.wire).await
+        translated::answer(self.send_as_is(sent).await?, answers).await
     }
 
     /// In the wire format of the request.

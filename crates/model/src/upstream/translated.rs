@@ -1,8 +1,7 @@
 //! A service behind a translation: requests go out in its wire format, and its answers come back in the runtime's.
 
 use super::{BodySource, ResponseBody, UpstreamError, UpstreamResponse};
-use crate::translate::{self, OutputLimit, StreamTranslator};
-use crate::wire::Wire;
+use crate::translate::{AnswerTranslation, StreamTranslator};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use std::time::Duration;
@@ -12,24 +11,18 @@ const MAX_ANSWER_BYTES: usize = 32 << 20;
 const MAX_ERROR_BYTES: usize = 64 << 10;
 const ERROR_TIME: Duration = Duration::from_secs(10);
 
-/// The body of a request in the service's wire format.
-pub(super) fn request(to: Wire, body: &[u8], limit: OutputLimit) -> Result<Bytes, UpstreamError> {
-    translate::request(to, body, limit).map(Bytes::from).map_err(UpstreamError::Untranslated)
-}
-
 /// The answer in the runtime's wire format.
 pub(super) async fn answer(
     response: UpstreamResponse,
-    from: Wire,
-    to: Wire,
+    answers: AnswerTranslation,
 ) -> Result<UpstreamResponse, UpstreamError> {
     if response.is_stream() {
         let UpstreamResponse { status, headers, body } = response;
-        return Ok(UpstreamResponse { status, headers, body: body.translated() });
+        return Ok(UpstreamResponse { status, headers, body: body.translated(answers.stream()) });
     }
     if response.status != 200 {
         let (response, bytes) = response.with_whole_body(MAX_ERROR_BYTES, ERROR_TIME).await;
-        let fault = translate::fault(from, to, response.status, &bytes);
+        let fault = answers.fault(response.status, &bytes);
         return Ok(UpstreamResponse { body: ResponseBody::whole(fault.into()), ..response });
     }
     let UpstreamResponse { status, headers, mut body } = response;
@@ -40,18 +33,15 @@ pub(super) async fn answer(
             return Err(UpstreamError::Answer(format!("it is larger than {MAX_ANSWER_BYTES} bytes")));
         }
     }
-    let written = translate::answer(from, to, &all);
-    let written = written.map_err(|error| UpstreamError::Answer(error.to_string()))?;
+    let written = answers.answer(&all).map_err(|error| UpstreamError::Answer(error.to_string()))?;
     Ok(UpstreamResponse { status, headers, body: ResponseBody::whole(written.into()) })
 }
 
 impl ResponseBody {
     /// A streamed body in the other format.
-    fn translated(self) -> Self {
+    fn translated(self, stream: StreamTranslator) -> Self {
         let portions = match self.portions {
-            BodySource::Http(body) => {
-                BodySource::Translated(Box::new(TranslatedBody { body, stream: StreamTranslator::new() }))
-            }
+            BodySource::Http(body) => BodySource::Translated(Box::new(TranslatedBody { body, stream })),
             other => other,
         };
         Self { portions, tap: self.tap }

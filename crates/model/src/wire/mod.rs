@@ -8,7 +8,7 @@ pub mod codec;
 pub(crate) mod error;
 pub mod fault;
 mod messages;
-mod openai;
+pub(crate) mod openai;
 mod responses;
 pub(crate) mod rewrite;
 pub(crate) mod sse;

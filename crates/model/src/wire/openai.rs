@@ -39,7 +39,7 @@ pub(super) fn fault_kind(code: &str) -> FaultKind {
 }
 
 /// Arguments are JSON inside a string; what is not JSON is kept as the text it is.
-pub(super) fn read_arguments(text: &str) -> Value {
+pub(crate) fn read_arguments(text: &str) -> Value {
     if text.trim().is_empty() {
         return json!({});
     }

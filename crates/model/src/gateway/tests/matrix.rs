@@ -116,14 +116,16 @@ fn vendor() -> (u16, Arc<Mutex<Vec<Value>>>) {
     (port, bodies)
 }
 
-fn service_gateway(name: &str, port: u16, bodies: Arc<Mutex<Vec<Value>>>) -> TestGateway {
+fn service_gateway(name: &str, wire: Option<&str>, port: u16, bodies: Arc<Mutex<Vec<Value>>>) -> TestGateway {
     let service = SERVICES.iter().find(|service| service.name == name).unwrap();
     let credential = |name: &str| NamedCredential {
         name: name.to_owned(),
         source: CredentialSource::fixed(Secret::new("value-of-the-credential".to_owned())),
     };
     let base_url = format!("http://127.0.0.1:{port}");
-    let config = [("base_url", base_url.as_str()), ("region", "eu-west-1"), ("project", "acme")];
+    let wire = wire.unwrap_or_default();
+    let config =
+        [("base_url", base_url.as_str()), ("region", "eu-west-1"), ("project", "acme"), ("wire", wire)];
     let settings = ServiceSettings {
         config: config.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
         credentials: match name {
@@ -199,20 +201,21 @@ fn complete_answers(gateway: &TestGateway, wire: Wire, place: &str) -> u64 {
     count + 1
 }
 
-/// The wire formats that a service takes as they are, and those that are translated for it.
-fn served_wires(service: &Service) -> Vec<Wire> {
-    let is_served =
-        |wire: &Wire| service.wires.contains(wire) || translate::target(*wire, service.wires).is_some();
-    Wire::ALL.into_iter().filter(is_served).collect()
+/// The wire formats that a service takes as they are; and, if its provider says `wire: chat`, those that are translated.
+fn served_wires(service: &Service) -> Vec<(Wire, Option<&'static str>)> {
+    let own = service.wires.iter().map(|wire| (*wire, None));
+    let has_chat = service.wires.contains(&Wire::Chat);
+    let translated = Wire::ALL.into_iter().filter(|wire| translate::target(*wire, &[Wire::Chat]).is_some());
+    own.chain(translated.filter(|_| has_chat).map(|wire| (wire, Some("chat")))).collect()
 }
 
 #[test]
 fn every_service_passes_or_refuses_what_a_request_can_meet() {
     for service in SERVICES {
-        for wire in served_wires(service) {
-            let place = format!("{} {}", service.name, wire.name());
+        for (wire, named) in served_wires(service) {
+            let place = format!("{} {} {named:?}", service.name, wire.name());
             let (port, bodies) = vendor();
-            let gateway = service_gateway(service.name, port, bodies);
+            let gateway = service_gateway(service.name, named, port, bodies);
             let count = complete_answers(&gateway, wire, &place);
             gateway.endings(usize::try_from(count).unwrap());
             let total: u64 = gateway.gateway.usage().values().map(|used| used.requests).sum();

@@ -1,7 +1,26 @@
-//! A request of Chat Completions, as we write it.
+//! A request of Chat Completions, as we write it, and what the translations into it share.
 
 use serde::Serialize;
 use serde_json::Value;
+
+/// What a service calls the bound on an answer. A service that does not know the name ignores it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputLimit {
+    /// OpenAI itself; its newer models refuse the other name.
+    MaxCompletionTokens,
+    /// Everyone else: Ollama knows no other name.
+    MaxTokens,
+}
+
+impl OutputLimit {
+    /// `max_tokens` and `max_completion_tokens`.
+    pub(super) fn fields(self, most: Option<u64>) -> (Option<u64>, Option<u64>) {
+        match self {
+            Self::MaxTokens => (most, None),
+            Self::MaxCompletionTokens => (None, most),
+        }
+    }
+}
 
 #[derive(Serialize)]
 pub(super) struct ChatRequest {
@@ -29,6 +48,8 @@ pub(super) struct ChatRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reasoning_effort: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) verbosity: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) response_format: Option<ResponseFormat>,
 }
 
@@ -45,7 +66,7 @@ pub(super) enum ResponseFormat {
 
 #[derive(Serialize)]
 pub(super) struct JsonSchema {
-    pub(super) name: &'static str,
+    pub(super) name: String,
     pub(super) schema: Value,
     pub(super) strict: bool,
 }
@@ -144,6 +165,30 @@ struct CalledFunction {
 
 impl ChatCall {
     pub(super) fn new(id: String, name: String, input: &Value) -> Self {
-        Self { id, kind: "function", function: CalledFunction { name, arguments: input.to_string() } }
+        Self::of_text(id, name, input.to_string())
     }
+
+    pub(super) fn of_text(id: String, name: String, arguments: String) -> Self {
+        Self { id, kind: "function", function: CalledFunction { name, arguments } }
+    }
+}
+
+/// A result is a text; what it shows beside is returned for the user's next message.
+pub(super) fn tool_result(id: String, parts: Vec<ChatPart>, is_error: bool) -> (ChatMessage, Vec<ChatPart>) {
+    let mut texts = Vec::new();
+    let mut shown = Vec::new();
+    for part in parts {
+        match part {
+            ChatPart::Text { text } => texts.push(text),
+            other => shown.push(other),
+        }
+    }
+    if !shown.is_empty() {
+        texts.push("[the next message shows what belongs to this result]".to_owned());
+        shown.insert(0, ChatPart::text(format!("This belongs to the result of the tool call {id}:")));
+    }
+    // The format has no mark for errors.
+    let prefix = if is_error { "Error: " } else { "" };
+    let content = format!("{prefix}{}", texts.join("\n"));
+    (ChatMessage::Tool { tool_call_id: id, content }, shown)
 }

@@ -1,9 +1,11 @@
-//! Answers of Chat Completions as answers of the Messages format.
+//! Answers of Chat Completions in the wire format of the runtime.
 
 use super::BrokenStream;
+use super::called_tools::{CalledTools, reasoning};
 use crate::wire::codec::{FrameReader, FrameWriter};
+use crate::wire::openai::read_arguments;
 use crate::wire::sse::SseDecoder;
-use crate::wire::{ContentBlock, Delta, ModelAnswer, StopReason, TokenUsage, Wire};
+use crate::wire::{ContentBlock, Delta, ModelAnswer, StopReason, TokenUsage, ToolCall, Wire};
 use std::collections::BTreeMap;
 
 /// Some servers stop a turn with calls as if it had none, or give calls no id.
@@ -30,26 +32,27 @@ fn call_id(answer: &str, number: usize) -> String {
 }
 
 /// A stream, translated as it comes. Calls are held until the end, because portions of several calls may alternate; the usage
-/// comes after the end of the text, and Messages reports it with the end.
-pub(super) struct MessagesStream {
+/// comes after the end of the text, and the other formats report it with the end.
+pub(super) struct TranslatedStream {
+    to: Wire,
+    tools: CalledTools,
     decoder: SseDecoder,
     reader: FrameReader,
     writer: FrameWriter,
     id: String,
     /// How many blocks were begun.
     blocks: usize,
-    /// The kind of the block that is open.
-    open: Option<BlockKind>,
+    open: Option<OpenBlock>,
     /// By the block of the reader.
     calls: BTreeMap<usize, StreamedCall>,
     stop: Option<StopReason>,
     usage: TokenUsage,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum BlockKind {
+enum OpenBlock {
     Text,
-    Thinking,
+    /// With what was thought so far, for a format that has it only whole.
+    Thinking(String),
 }
 
 #[derive(Default)]
@@ -59,12 +62,14 @@ struct StreamedCall {
     json: String,
 }
 
-impl Default for MessagesStream {
-    fn default() -> Self {
+impl TranslatedStream {
+    pub(super) fn new(to: Wire, tools: CalledTools) -> Self {
         Self {
+            to,
+            tools,
             decoder: SseDecoder::default(),
             reader: FrameReader::new(Wire::Chat),
-            writer: FrameWriter::new(Wire::Messages),
+            writer: FrameWriter::new(to),
             id: String::new(),
             blocks: 0,
             open: None,
@@ -73,9 +78,7 @@ impl Default for MessagesStream {
             usage: TokenUsage::default(),
         }
     }
-}
 
-impl MessagesStream {
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<u8>, BrokenStream> {
         self.decoder.push(bytes)?;
         let mut out = Vec::new();
@@ -93,14 +96,8 @@ impl MessagesStream {
                 self.id.clone_from(&id);
                 self.write(&Delta::Start { id, model, usage }, out);
             }
-            Delta::Text { text, .. } => {
-                let block = self.block(BlockKind::Text, out);
-                self.write(&Delta::Text { block, text }, out);
-            }
-            Delta::Thinking { text, .. } => {
-                let block = self.block(BlockKind::Thinking, out);
-                self.write(&Delta::Thinking { block, text }, out);
-            }
+            Delta::Text { text, .. } => self.text(text, out),
+            Delta::Thinking { text, .. } => self.thinking(text, out),
             Delta::ToolCall { block, id, name } => {
                 let call = self.calls.entry(block).or_default();
                 // Later portions of a call repeat neither.
@@ -120,19 +117,36 @@ impl MessagesStream {
         }
     }
 
-    /// The number of the open block, which is of this kind then.
-    fn block(&mut self, kind: BlockKind, out: &mut Vec<u8>) -> usize {
-        if self.open != Some(kind) {
+    fn text(&mut self, text: String, out: &mut Vec<u8>) {
+        if !matches!(self.open, Some(OpenBlock::Text)) {
             self.close(out);
-            self.open = Some(kind);
-            self.blocks += 1;
+            self.open = Some(OpenBlock::Text);
         }
-        self.blocks - 1
+        self.write(&Delta::Text { block: self.blocks, text }, out);
+    }
+
+    fn thinking(&mut self, text: String, out: &mut Vec<u8>) {
+        if !matches!(self.open, Some(OpenBlock::Thinking(_))) {
+            self.close(out);
+            self.open = Some(OpenBlock::Thinking(String::new()));
+        }
+        if let Some(OpenBlock::Thinking(all)) = &mut self.open {
+            all.push_str(&text);
+        }
+        if self.to != Wire::Responses {
+            self.write(&Delta::Thinking { block: self.blocks, text }, out);
+        }
     }
 
     fn close(&mut self, out: &mut Vec<u8>) {
-        if self.open.take().is_some() {
-            self.write(&Delta::BlockEnd { block: self.blocks - 1 }, out);
+        let Some(open) = self.open.take() else { return };
+        let block = self.blocks;
+        self.blocks += 1;
+        match open {
+            OpenBlock::Thinking(all) if self.to == Wire::Responses => {
+                self.write(&Delta::Other { block, value: reasoning(&all, block) }, out);
+            }
+            OpenBlock::Text | OpenBlock::Thinking(_) => self.write(&Delta::BlockEnd { block }, out),
         }
     }
 
@@ -142,18 +156,27 @@ impl MessagesStream {
         self.close(out);
         let calls = std::mem::take(&mut self.calls);
         let stop = mended_stop(stop, calls.len());
-        for (number, (_, call)) in calls.into_iter().enumerate() {
-            let StreamedCall { id, name, json } = call;
-            let id = if id.is_empty() { call_id(&self.id, number + 1) } else { id };
-            let block = self.blocks;
-            self.blocks += 1;
-            self.write(&Delta::ToolCall { block, id, name }, out);
-            self.write(&Delta::ToolInput { block, json }, out);
-            self.write(&Delta::BlockEnd { block }, out);
+        for (number, call) in calls.into_values().enumerate() {
+            self.call(number + 1, call, out);
         }
         let usage = self.usage;
         self.write(&Delta::Finish { stop, usage }, out);
         self.write(&Delta::End, out);
+    }
+
+    fn call(&mut self, number: usize, call: StreamedCall, out: &mut Vec<u8>) {
+        let StreamedCall { id, name, json } = call;
+        let id = if id.is_empty() { call_id(&self.id, number) } else { id };
+        let block = self.blocks;
+        self.blocks += 1;
+        if self.to == Wire::Responses {
+            let call = ToolCall { id, name, input: read_arguments(&json) };
+            let value = self.tools.item(&call, block);
+            return self.write(&Delta::Other { block, value }, out);
+        }
+        self.write(&Delta::ToolCall { block, id, name }, out);
+        self.write(&Delta::ToolInput { block, json }, out);
+        self.write(&Delta::BlockEnd { block }, out);
     }
 
     fn write(&mut self, delta: &Delta, out: &mut Vec<u8>) {
