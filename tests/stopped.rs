@@ -97,3 +97,20 @@ fn the_second_signal_takes_the_grace_away() {
     assert_eq!(record(&directory)["outcome"], "interrupted");
     assert!(!is_running("876.504"));
 }
+
+#[test]
+fn a_run_is_cancelled_from_another_terminal() {
+    let world = sleeping_agent("101", "").env("USER", "alice");
+    let mut running = world.spawn(&["run", "triage", "--quiet"]);
+    let directory = said(&world, "sleep 101");
+    let id = directory.file_name().unwrap().to_string_lossy().into_owned();
+    let cancelled = world.run(&["runs", "cancel"]);
+    assert_eq!((cancelled.code, cancelled.err), (0, format!("cancelled {id}\n")), "{}", cancelled.out);
+    assert!(!running.wait().unwrap().success());
+    assert_eq!(record(&directory)["outcome"], "interrupted");
+    let log = fs::read_to_string(directory.join("events.jsonl")).unwrap();
+    assert!(log.contains(r#""by":"alice""#), "{log}");
+    let again = world.run(&["runs", "cancel", &id]);
+    assert_eq!(again.code, 1, "{}", again.all());
+    assert!(again.err.contains(&format!("cannot cancel the run {id}: it has ended")), "{}", again.err);
+}

@@ -89,12 +89,19 @@ fn a_question_answered_in_the_page_wakes_the_session() {
     let mut stage = Stage::new(&[
         when("the tool of request", json!([finish(sleeps("The ticket is 42."))])),
         when("open a ticket", json!([finish(asks)])),
+        when("refused", json!([[{ "error": 400, "message": "no such model", "times": 99 }]])),
         when(EVERY_WAKE, json!([finish(sleeps("Nothing to do."))])),
     ]);
     stage.world = with_token(stage.world);
+    let dead = stage.told("refused");
+    stage.wakes(&dead, 1);
     let id = stage.told("please open a ticket");
     stage.wakes(&id, 10);
     let served = Served::start(&stage.world);
+    let work = served.get("/v1/work").json();
+    let given_up = json!([{ "session": dead, "agent": "helper", "inputs": 1 }]);
+    assert_eq!((&work["dead_letters"], &work["leases"]), (&given_up, &json!([])), "{work:#}");
+    assert_eq!(served.get("/v1/caller").json(), json!({ "name": "operator", "role": "operator" }));
     let request = served.get(&format!("/v1/sessions/{id}")).json()["requests"][0].clone();
     assert_eq!(request["tool"], "tracker.open");
     let path = format!("/v1/sessions/{id}/requests/{}", request["id"].as_str().unwrap());

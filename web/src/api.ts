@@ -27,6 +27,14 @@ export async function post<T>(path: string, body: unknown): Promise<T> {
   return (await (await request(path, { method: "POST", headers, body: JSON.stringify(body) })).json()) as T;
 }
 
+let role: Promise<{ role: string }> | undefined;
+
+/** Whether the caller is an operator. A viewer is shown no buttons that would be refused. */
+export async function mayAct(): Promise<boolean> {
+  role ??= get<{ role: string }>("/v1/caller");
+  return (await role).role === "operator";
+}
+
 /** Before a stream that broke off is asked for again. */
 const RETRY_MS = 1000;
 

@@ -5,14 +5,14 @@ import { el, empty } from "./dom";
 import { words } from "./format";
 
 const REFRESH_MS = 3000;
-const PLACES: [string, string][] = [["Runs", "/"], ["Sessions", "/sessions"], ["Costs", "/costs"]];
+const PLACES: [string, string][] = [["Runs", "/"], ["Sessions", "/sessions"], ["Work", "/work"], ["Costs", "/costs"]];
 
 interface Page { next?: string | null }
 
 /** What a reader can narrow a list by: one of some words, or a text. */
 export interface Filter { name: string; label: string; words?: string[] }
 
-interface Listing<T> { title: string; path: string; field: string; filters: Filter[]; line: (entry: T) => HTMLElement; nothing: string }
+interface Listing<T> { title: string; path: string; field: string; filters: Filter[]; line: (entry: T) => HTMLElement; nothing: string; above?: HTMLElement | null }
 
 export function frame(title: string, ...children: Node[]): HTMLElement {
   // One session is a place among the sessions.
@@ -22,7 +22,7 @@ export function frame(title: string, ...children: Node[]): HTMLElement {
   return el("main", { class: "list" }, head, el("h1", {}, title), ...children);
 }
 
-export async function list<T>({ title, path, field, filters, line, nothing }: Listing<T>): Promise<void> {
+export async function list<T>({ title, path, field, filters, line, nothing, above }: Listing<T>): Promise<void> {
   const rows = el("div", { class: "runs", role: "list", "aria-label": title });
   const more = el("button", { type: "button", class: "more" }, "Show more");
   const asked = new URLSearchParams(location.search);
@@ -55,7 +55,7 @@ export async function list<T>({ title, path, field, filters, line, nothing }: Li
     clearInterval(timer);
     void load(`&cursor=${next ?? ""}`).then((lines) => rows.append(...lines));
   });
-  document.body.replaceChildren(frame(title, filterBar(filters, asked, narrow), rows, more));
+  document.body.replaceChildren(frame(title, ...(above ? [above] : []), filterBar(filters, asked, narrow), rows, more));
   await restart();
 }
 

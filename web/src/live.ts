@@ -1,12 +1,14 @@
 // The page of `fullsend serve`: lists of runs and sessions, and one of them as it goes on.
 import type { OutcomeKind, RunPage } from "./types";
-import { follow, get, post, token } from "./api";
+import { follow, get, mayAct, post, token } from "./api";
 import { costsPage } from "./costs";
 import { el, empty, pill } from "./dom";
 import { duration, money, words } from "./format";
 import { outcomeTone } from "./header";
 import { frame, list, type Filter } from "./list";
 import { sessionList, sessionPage } from "./session";
+import { startForm } from "./start";
+import { workPage } from "./work";
 
 interface RunSummary {
   id: string; owner: string; harness: string; runtime: string; outcome?: string | null; started: string;
@@ -31,7 +33,9 @@ export function live(show: (page: RunPage) => void): void {
     if (kind === "runs" && id) return followRun(id, show);
     if (kind === "sessions") return id ? sessionPage(id) : sessionList();
     if (kind === "costs") return costsPage();
-    return list({ title: "Runs", path: "/v1/runs", field: "runs", filters: FILTERS, line, nothing: "No run is recorded yet: fullsend run makes one." });
+    if (kind === "work") return workPage();
+    const above = (await mayAct()) ? startForm() : null;
+    return list({ above, title: "Runs", path: "/v1/runs", field: "runs", filters: FILTERS, line, nothing: "No run is recorded yet: fullsend run makes one." });
   };
   work().catch((error: unknown) => {
     const hint = token() === "" ? " Open the link that `fullsend serve` prints: it has the token." : "";
@@ -55,12 +59,13 @@ function line(run: RunSummary): HTMLElement {
 /** Draws the run, then again whenever events came, until it ends. */
 async function followRun(id: string, show: (page: RunPage) => void): Promise<void> {
   const cancel = cancelButton(id);
+  const isOperator = await mayAct();
   const draw = async (): Promise<RunPage> => {
     const page = await get<RunPage>(`/v1/runs/${id}/page`);
     const isFocused = document.activeElement === cancel;
     show(page);
     const back = el("a", { href: "/", class: "back" }, "All runs");
-    document.querySelector(".headline")?.append(...(page.verification.status === "running" ? [cancel] : []), back);
+    document.querySelector(".headline")?.append(...(isOperator && page.verification.status === "running" ? [cancel] : []), back);
     if (isFocused) cancel.focus();
     return page;
   };

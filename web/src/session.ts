@@ -1,5 +1,5 @@
 // Sessions: the list, and one of them as it goes on, with what a person can do: send a message, answer, allow or deny, interrupt.
-import { follow, get, post } from "./api";
+import { follow, get, mayAct, post } from "./api";
 import { block, el, pill } from "./dom";
 import { money, words } from "./format";
 import { frame, list } from "./list";
@@ -37,7 +37,8 @@ export async function sessionPage(id: string): Promise<void> {
     problem.textContent = "";
     post(`${path}/${action}`, body).catch((error: unknown) => { problem.textContent = error instanceof Error ? error.message : String(error); });
   };
-  document.body.replaceChildren(frame("Session", status, open, problem, messageForm(act), el("h2", {}, "Log"), log));
+  const isOperator = await mayAct();
+  document.body.replaceChildren(frame("Session", status, open, problem, ...(isOperator ? [messageForm(act)] : []), el("h2", {}, "Log"), log));
 
   let shown = "";
   const draw = async (): Promise<void> => {
@@ -49,8 +50,8 @@ export async function sessionPage(id: string): Promise<void> {
     const wanted = session.requests.map((request) => request.id).join() + dead;
     if (wanted === shown) return;
     shown = wanted;
-    open.replaceChildren(...session.requests.map((request) => requestForm(request, act)));
-    if (dead) open.append(button("Retry dead letters", () => act("dead-letters/retry", {})));
+    open.replaceChildren(...session.requests.map((request) => requestForm(request, isOperator ? act : null)));
+    if (dead && isOperator) open.append(button("Retry dead letters", () => act("dead-letters/retry", {})));
   };
   await draw();
   let grown = false;
@@ -92,10 +93,11 @@ function messageForm(act: (action: string, body: unknown) => void): HTMLElement 
 }
 
 /** A question takes an answer; a confirmation takes allow or deny, for exactly the input that is shown. */
-function requestForm(request: SessionRequest, act: (action: string, body: unknown) => void): HTMLElement {
+function requestForm(request: SessionRequest, act: ((action: string, body: unknown) => void) | null): HTMLElement {
   const input = block(JSON.stringify(request.input, null, 2), `Input of ${request.tool}`);
   const heading = el("h2", {}, request.kind === "confirmation" ? `May it call ${request.tool}?` : `${request.tool} asks`);
   const path = `requests/${request.id}`;
+  if (!act) return el("div", { class: "ask" }, heading, input);
   if (request.kind === "confirmation") {
     const decide = (decision: string) => () => act(`${path}/confirm`, { decision, input_digest: request.input_digest });
     const note = el("p", { class: "muted" }, "Your answer holds for one call with exactly this input.");

@@ -63,6 +63,47 @@ async function showsCosts(page) {
   await page.setViewportSize(before);
 }
 
+async function startsARun(page) {
+  await page.click("nav >> text=Runs");
+  await page.waitForSelector(".start");
+  await page.click(".start summary");
+  await isAccessible(page, "the form that starts a run");
+  await page.fill("#start-harness", "no-such-harness");
+  await page.click(".start >> text=Start >> nth=-1");
+  await page.waitForFunction(() => document.querySelector(".start .problem")?.textContent !== "", null, { timeout: TIMEOUT });
+  const refusal = seen.findIndex((one) => one.includes("status of 422"));
+  check("a run that cannot begin is refused, and the page says so", refusal >= 0, seen.join("\n"));
+  seen.splice(refusal, 1);
+  await page.fill("#start-harness", "triage");
+  await page.fill("#start-prompt", "look at it");
+  await page.setInputFiles("#start-files", { name: "note.txt", mimeType: "text/plain", buffer: Buffer.from("read me") });
+  await page.click(".start button");
+  await page.waitForURL(/\/runs\/[0-9a-f-]{36}$/, { timeout: TIMEOUT });
+  await page.waitForFunction(() => /completed/.test(document.querySelector("header")?.innerText ?? ""), null, { timeout: TIMEOUT });
+  check("a run that was started in the page is shown to its end", true);
+}
+
+async function showsWork(page) {
+  await page.click("nav >> text=Work");
+  await page.waitForSelector("td .act", { timeout: TIMEOUT });
+  const text = await page.locator("main").innerText();
+  check("work shows workers, wakes, dead letters and webhooks", /Workers[\s\S]*Queued wakes[\s\S]*Dead letters[\s\S]*1 input[\s\S]*Webhooks/.test(text), text);
+  await isAccessible(page, "work");
+  await shoot(page, "serve-work", 1280, 860);
+  await page.route("**/v1/caller", (route) => route.fulfill({ json: { name: "victor", role: "viewer" } }));
+  await page.reload();
+  await page.waitForFunction(() => /1 input/.test(document.querySelector("main")?.innerText ?? ""), null, { timeout: TIMEOUT });
+  check("a viewer sees no button", (await page.locator("td .act").count()) === 0);
+  await page.goto(`${origin}/sessions/${id}`);
+  await page.waitForSelector(".log li");
+  check("a viewer has no form in a session", (await page.locator(".say").count()) === 0);
+  await page.unroute("**/v1/caller");
+  await page.goto(`${origin}/work`);
+  await page.click("td .act");
+  await page.waitForFunction(() => /No input was given up/.test(document.querySelector("main")?.innerText ?? ""), null, { timeout: TIMEOUT });
+  check("a retried dead letter is no longer dead", true);
+}
+
 async function followsARun(page) {
   await page.goto(link);
   await page.waitForSelector(".runs a");
@@ -77,6 +118,7 @@ async function followsARun(page) {
   check("the run is verified at its end", true);
   await narrowsTheList(page);
   await showsCosts(page);
+  await startsARun(page);
 }
 
 async function answersAQuestion(page) {
@@ -96,6 +138,7 @@ async function answersAQuestion(page) {
   check("the session has woken", true);
   await page.waitForFunction(() => /idle/.test(document.querySelector(".subject")?.innerText ?? ""), null, { timeout: TIMEOUT });
   await shoot(page, "serve-session", 1280, 860);
+  await showsWork(page);
 }
 
 async function allowsACallOnce(page) {

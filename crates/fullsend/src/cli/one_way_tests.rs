@@ -17,6 +17,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("models update", "installs"),
     ("runs apply", "changes files"),
     ("runs open", "opens a page"),
+    ("runs cancel", "stops a run"),
     ("runs rm", "removes"),
     ("sandbox run", "the output of a command"),
     ("sandbox shell", "a shell"),

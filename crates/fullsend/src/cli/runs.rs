@@ -1,5 +1,6 @@
 //! `fullsend runs`: lists, shows, applies, verifies and removes recorded runs.
 
+mod cancel;
 mod cost;
 mod export;
 mod list;
@@ -69,6 +70,12 @@ enum Command {
     /// Add up what the runs cost, by day, harness or repository
     #[command(after_help = "Example:\n  fullsend runs cost --by harness --since 7d")]
     Cost(cost::Arguments),
+    /// Cancel a run that goes on; it ends in its own order, with its record
+    #[command(after_help = "Example:\n  fullsend runs cancel latest")]
+    Cancel {
+        #[command(flatten)]
+        run: Named,
+    },
     /// Remove runs
     #[command(after_help = "Example:\n  fullsend runs rm 0198c2")]
     Rm {
@@ -125,6 +132,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::Open(arguments) => open::run(&runs, arguments),
         Command::Export(arguments) => export::run(&runs, arguments),
         Command::Cost(arguments) => cost::run(&runs, arguments),
+        Command::Cancel { run } => cancel::run(&find(&runs, &run.run)?),
         Command::Rm { runs: names } => remove(&runs, names),
         Command::Verify { run, key, json } => check(&find(&runs, &run.run)?, key.as_deref(), *json),
         Command::Attest(arguments) => attest(&find(&runs, &arguments.run.run)?, arguments),
@@ -160,7 +168,9 @@ fn remove(runs: &Path, names: &[String]) -> Result<Exit, Failure> {
         let failed =
             |why: String| Failure::new(Exit::Failed, format!("cannot remove the run {}: {why}", run.id));
         match run.is_alive() {
-            Ok(true) => return Err(failed("it is still running".to_owned()).help("stop it first")),
+            Ok(true) => {
+                return Err(failed("it is still running".to_owned()).help("`fullsend runs cancel` stops it"));
+            }
             Ok(false) => run.remove().map_err(|error| failed(error.to_string()))?,
             Err(error) => return Err(failed(error.to_string())),
         }

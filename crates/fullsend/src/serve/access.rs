@@ -6,13 +6,16 @@ use std::net::SocketAddr;
 use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
 use hyper::http::request::Parts;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::header;
 use super::problem::Problem;
 use crate::event::log::sha256;
 
 /// What a caller may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Role {
     Viewer,
     Operator,
@@ -29,7 +32,7 @@ impl Role {
 }
 
 /// Who asks. Events name the caller of an action.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Caller {
     pub name: String,
     pub role: Role,

@@ -24,6 +24,7 @@ mod start_keys;
 mod starts;
 mod stream;
 mod webhooks;
+mod work;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

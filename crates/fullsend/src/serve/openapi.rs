@@ -5,6 +5,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value as Json, json};
 use session::SessionStatus;
 
+use super::access::Caller;
 use super::actions::{
     AnswerRequestBody, AppendedEvent, ArchivedSession, ConfirmRequestBody, CreatedSession, DeadLettersBody,
     ImportedSessionAnswer, InterruptBody, NewSessionBody, QueuedWakeAnswer, SessionAnswer, TerminateBody,
@@ -17,6 +18,7 @@ use super::runs::{CancelBody, CancelledRun, EventList, RUNNING, RunList};
 use super::sessions::{SessionEventList, SessionList};
 use super::starts::{NewRunBody, StartedRun};
 use super::webhooks::WebhookAnswer;
+use super::work::WorkReport;
 use crate::event::outcome::EndCause;
 use crate::record::Record;
 use crate::record::costs::{CostKey, CostReport};
@@ -115,6 +117,10 @@ impl Description {
         let any = json!({ "application/json": { "schema": { "type": "object" } } });
         self.get("/v1/openapi.json", "Get this document", &[], &any);
         self.paths["/v1/openapi.json"]["get"]["security"] = json!([]);
+        let caller = self.json::<Caller>();
+        self.get("/v1/caller", "Get who the token belongs to, and what it may do", &[], &caller);
+        let work = self.json::<WorkReport>();
+        self.get("/v1/work", "Get leases, queued wakes and dead letters of all sessions", &[], &work);
         let costs = self.json::<CostReport>();
         let parameters = [
             query(

@@ -14,7 +14,7 @@ use super::answer::{self, AnswerBody};
 use super::problem::Problem;
 use super::{
     Server, artifact, body, costs, header, metrics, openapi, outgoing, runs, session_feed, sessions, starts,
-    stream, webhooks,
+    stream, webhooks, work,
 };
 
 /// What a path names.
@@ -23,6 +23,8 @@ enum Route<'a> {
     Page,
     Description,
     Metrics,
+    Caller,
+    Work,
     Costs,
     Runs,
     Run(&'a str),
@@ -58,9 +60,11 @@ impl<'a> Route<'a> {
     fn find(path: &'a str) -> Option<Self> {
         let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         Some(match parts[..] {
-            [""] | ["runs", _] | ["sessions"] | ["sessions", _] | ["costs"] => Self::Page,
+            [""] | ["runs", _] | ["sessions"] | ["sessions", _] | ["costs"] | ["work"] => Self::Page,
             ["metrics"] => Self::Metrics,
             ["v1", "openapi.json"] => Self::Description,
+            ["v1", "caller"] => Self::Caller,
+            ["v1", "work"] => Self::Work,
             ["v1", "costs"] => Self::Costs,
             ["v1", "runs"] => Self::Runs,
             ["v1", "runs", id] => Self::Run(id),
@@ -134,7 +138,7 @@ pub(super) async fn answer(
         return Err(Problem::method_not_allowed(route.methods()));
     }
     if head.method != Method::POST {
-        return read(server, route, &head).await;
+        return read(server, route, caller.as_ref(), &head).await;
     }
     if let Some(caller) = &caller {
         caller.check_may_act()?;
@@ -163,13 +167,20 @@ async fn act_and_log(
     }
 }
 
-async fn read(server: &Arc<Server>, route: Route<'_>, head: &Parts) -> Result<Response<AnswerBody>, Problem> {
+async fn read(
+    server: &Arc<Server>,
+    route: Route<'_>,
+    caller: Option<&Caller>,
+    head: &Parts,
+) -> Result<Response<AnswerBody>, Problem> {
     let query = head.uri.query().unwrap_or_default();
     let last = header(head, &LAST_EVENT_ID);
     match route {
         Route::Page => Ok(answer::page()),
         Route::Description => Ok(answer::json(&openapi::document())),
         Route::Metrics => metrics::answer(server).await,
+        Route::Caller => caller.map(answer::json).ok_or_else(|| Problem::unauthorized("a token is needed")),
+        Route::Work => work::get(server).await,
         Route::Costs => costs::get(server, query).await,
         Route::Runs => runs::list(server, query).await,
         Route::Run(id) => runs::get(server, id).await,

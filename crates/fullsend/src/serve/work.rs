@@ -1,0 +1,109 @@
+//! What is being worked on: the leases of workers, the wakes that are queued, and the dead letters, over all sessions.
+
+use std::sync::Arc;
+
+use hyper::Response;
+use schemars::JsonSchema;
+use serde::Serialize;
+use session::{ListedSession, PAGE_LIMIT, Session, Sessions};
+
+use super::Server;
+use super::answer::{self, AnswerBody};
+use super::problem::Problem;
+
+/// How many entries each list has at most: those that come first.
+const MAX_ENTRIES: usize = 200;
+
+/// The work of all sessions. A worker without a lease is not known here.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct WorkReport {
+    /// The time of the store's clock.
+    pub now_ms: i64,
+    /// By the time at which they end.
+    pub leases: Vec<HeldLease>,
+    /// By the time at which they are due.
+    pub wakes: Vec<PlannedWake>,
+    pub dead_letters: Vec<DeadLetterCount>,
+}
+
+/// A session that a worker runs now.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct HeldLease {
+    pub worker: String,
+    pub session: String,
+    pub agent: String,
+    /// Until then no other worker claims the session.
+    pub until_ms: i64,
+}
+
+/// A wake that is queued.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct PlannedWake {
+    pub session: String,
+    pub agent: String,
+    pub due_ms: i64,
+    pub reason: String,
+}
+
+/// The inputs that a session gave up.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct DeadLetterCount {
+    pub session: String,
+    pub agent: String,
+    pub inputs: u64,
+}
+
+pub(super) async fn get(server: &Arc<Server>) -> Result<Response<AnswerBody>, Problem> {
+    let report = server.with_sessions(None, |sessions, _| load(sessions));
+    Ok(answer::json(&report.await?))
+}
+
+fn load(sessions: &mut Sessions) -> Result<WorkReport, Problem> {
+    let mut report = WorkReport { now_ms: sessions.now()?.0, ..WorkReport::default() };
+    let mut after = None;
+    loop {
+        let page = sessions.list(None, after, PAGE_LIMIT)?;
+        after = page.last().map(ListedSession::id);
+        for listed in &page {
+            if let ListedSession::Readable(session) = listed {
+                report.add(session);
+            }
+        }
+        report.shorten();
+        if page.len() < PAGE_LIMIT {
+            return Ok(report);
+        }
+    }
+}
+
+impl WorkReport {
+    fn add(&mut self, session: &Session) {
+        let Session { header, state, holder } = session;
+        let id = header.id.to_string();
+        let agent = &header.agent;
+        self.leases.extend(holder.iter().map(|holder| HeldLease {
+            worker: holder.owner.clone(),
+            session: id.clone(),
+            agent: agent.clone(),
+            until_ms: holder.until_ms.0,
+        }));
+        self.wakes.extend(state.wakes.iter().map(|wake| PlannedWake {
+            session: id.clone(),
+            agent: agent.clone(),
+            due_ms: wake.due_ms.0,
+            reason: wake.reason.clone(),
+        }));
+        if !state.dead.is_empty() {
+            let inputs = state.dead.len() as u64;
+            self.dead_letters.push(DeadLetterCount { session: id, agent: agent.clone(), inputs });
+        }
+    }
+
+    fn shorten(&mut self) {
+        self.leases.sort_by_key(|lease| lease.until_ms);
+        self.leases.truncate(MAX_ENTRIES);
+        self.wakes.sort_by_key(|wake| wake.due_ms);
+        self.wakes.truncate(MAX_ENTRIES);
+        self.dead_letters.truncate(MAX_ENTRIES);
+    }
+}
