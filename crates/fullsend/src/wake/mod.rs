@@ -49,11 +49,13 @@ use screen::MemoryScreen;
 /// If the model is unavailable for longer, the wake is scheduled again.
 const MODEL_RETRY_TIMEOUT: Duration = Duration::from_secs(120);
 
+type OpenLayers = dyn Fn(&SessionHeader) -> Result<LayerSnapshot, PrepareError> + Send + Sync;
+
 /// What a wake needs from the machine around it.
 #[derive(Clone)]
 pub struct WakeContext {
     /// Reads the configuration layers of a session as they are now.
-    pub open: Arc<dyn Fn(&SessionHeader) -> Result<LayerSnapshot, PrepareError> + Send + Sync>,
+    pub open: Arc<OpenLayers>,
     /// Opens another connection to the same store.
     pub connect: Arc<dyn Fn() -> Result<Sessions, String> + Send + Sync>,
     /// The directory of all runs.
