@@ -48,6 +48,7 @@ fn mcp_servers() -> Vec<Case> {
         server("address with arguments", &format!("{url}, args: [a]")),
         server("header", &format!("{url}, headers: {{Host: a}}")),
         server("that the policy does not allow", url),
+        server("program with tools", "command: calc, tools: [add]"),
     ]
 }
 

@@ -113,6 +113,29 @@ fn servers_behind_an_address_are_tools_with_their_names() {
     }
 }
 
+/// A tool that the harness does not list is refused by the proxy, whoever calls it.
+#[test]
+fn only_listed_tools_of_a_server_behind_an_address_are_called() {
+    let policy = "network_policies:\n  calc:\n    endpoints:\n      - {host: calc.api.fullsend.internal, port: 8080, path: /mcp, protocol: mcp, enforcement: enforce, mcp: {allow_all_known_mcp_methods: true}}\n    binaries: [{path: /**}]\n";
+    for (tools, sum) in [("[add, other]", true), ("[other]", false), ("[]", false)] {
+        let call = json!({ "tool": "mcp__calc__add", "input": { "a": 40, "b": 2 } });
+        let scenario = json!({ "turns": [[call], [{ "finish": good() }]] });
+        let more = CALC_ADDRESS.replace("    headers:", &format!("    tools: {tools}\n    headers:"));
+        let Some(mut stage) = Stage::with("native", "mcp servers", &scenario, &more) else { return };
+        stage.world.script("repo/.fullsend/api-servers/calc", CALC_BY_HTTP);
+        stage.world = stage.world.env("TEAM", "blue");
+        let unread = stage.world.run(&["check", "mend"]);
+        let why =
+            "the `tools` of the MCP server `calc` cannot be enforced: the policy does not read its calls";
+        assert!(unread.code == 3 && unread.err.contains(why), "{}", unread.err);
+        let path = stage.world.path("repo/.fullsend/policies/mend.yaml");
+        let text = std::fs::read_to_string(&path).unwrap().replace("network_policies: {}\n", policy);
+        std::fs::write(path, text).unwrap();
+        stage.ends(0);
+        assert_eq!(stage.words()[1].contains("SUM-42"), sum, "{tools}: {}", stage.words()[1]);
+    }
+}
+
 #[test]
 fn an_address_that_the_policy_does_not_allow_is_refused_before_the_run() {
     let more = "mcp_servers:\n  calc:\n    url: https://mcp.example.com/mcp\n";

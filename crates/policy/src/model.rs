@@ -10,6 +10,7 @@ use crate::file::FreeMap;
 pub use crate::file::{Compatibility, OnError, Protocol, Signing};
 use crate::glob::{Pattern, ProofBudget};
 use crate::host::Host;
+use crate::message::Operation;
 pub use crate::message::ProtocolSettings;
 
 #[derive(Clone, Debug)]
@@ -88,6 +89,9 @@ pub struct Endpoint {
     pub limits: ProtocolSettings,
     /// Set when a ceiling holds this endpoint to public addresses although its host is written out.
     pub public_only: bool,
+    /// The tools of an MCP server that may be called here, where the harness lists them. It holds beside the rules, and also
+    /// where the endpoint only audits.
+    pub only_tools: Option<Vec<String>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -265,6 +269,13 @@ impl Endpoint {
             Protocol::Graphql | Protocol::JsonRpc | Protocol::Mcp => true,
             Protocol::Sql => false,
         }
+    }
+
+    /// Whether the operation calls a tool that is not listed.
+    pub(crate) fn withholds(&self, operation: &Operation) -> bool {
+        let (Some(listed), Operation::Rpc(call)) = (&self.only_tools, operation) else { return false };
+        let is_listed = |tool: &String| listed.contains(tool);
+        call.method == "tools/call" && !call.tool.as_ref().is_some_and(is_listed)
     }
 
     pub fn speaks_for(&self, path: &str) -> bool {

@@ -112,6 +112,36 @@ fn check(name: &str) {
     assert!(found.len() > 60 && allowed >= 10, "{} rows, {allowed} allowed", found.len());
 }
 
+/// The harness's list of tools holds beside the rules, and where the endpoint only audits.
+#[test]
+fn listed_tools_of_mcp() {
+    for (enforcement, other) in [("enforce", "deny"), ("audit", "deny")] {
+        let mut sources = Sources::default();
+        let text = format!(
+            "version: 1\nnetwork_policies:\n  calc:\n    endpoints:\n      - {{host: mcp.example.com, port: 443, protocol: mcp, enforcement: {enforcement}, mcp: {{allow_all_known_mcp_methods: true}}}}\n    binaries: [{{path: /**}}]\n"
+        );
+        let id = sources.add("listed", text);
+        let mut policy = Policy::parse(&sources, id).unwrap().policy;
+        let verdicts = |policy: &Policy, sources: &Sources| {
+            let table = Table { sources: sources.clone(), compiled: Compiled::new(policy) };
+            let verdict = |asked: &str| {
+                let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,{asked}}}");
+                let decided = table.decided(&format!("mcp.example.com\tPOST /mcp\tapplication/json\t{body}"));
+                decided.split('\t').nth(4).unwrap().to_owned()
+            };
+            let call = |tool: &str| {
+                verdict(&format!(
+                    "\"method\":\"tools/call\",\"params\":{{\"name\":\"{tool}\",\"arguments\":{{}}}}"
+                ))
+            };
+            [verdict("\"method\":\"tools/list\""), call("add"), call("drop")]
+        };
+        assert_eq!(verdicts(&policy, &sources), ["allow", "allow", "allow"]);
+        policy.networks[0].endpoints[0].only_tools = Some(vec!["add".to_owned()]);
+        assert_eq!(verdicts(&policy, &sources), ["allow", "allow", other], "{enforcement}");
+    }
+}
+
 #[test]
 fn graphql() {
     check("graphql");

@@ -36,6 +36,10 @@ pub fn check(harness: &Harness, problems: &mut Vec<Diagnostic>) {
                 ))
                 .help("leave them out, or name a `url`"),
             ),
+            (Some(_), None) if server.tools.is_some() => problems.push(
+                wrong(format!("the MCP server `{name}` is a program: `tools` holds only for a `url`"))
+                    .help("leave it out, or list the tools in the agent's `tools`"),
+            ),
             (None, Some(_)) if !server.args.0.is_empty() || !server.env.0.is_empty() => problems.push(
                 wrong(format!("the MCP server `{name}` is an address: `args` and `env` have no effect"))
                     .help("leave them out, or name a `command`"),

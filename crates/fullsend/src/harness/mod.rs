@@ -164,6 +164,9 @@ record! {
         headers: Map<At<Template>>,
         /// How it speaks: http (streamable HTTP) or sse. Default: http.
         transport: Option<At<McpTransport>>,
+        /// The tools of a server at an address that may be called; the proxy refuses others. Its endpoint in the policy must have
+        /// `protocol: mcp`. Absent: those that the policy allows.
+        tools: Option<Whole<Vec<At<String>>>>,
     }
 }
 

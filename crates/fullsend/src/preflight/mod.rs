@@ -111,6 +111,7 @@ fn refusals(checked: &Checked, library: &Library, context: &PreflightContext<'_>
     found.extend(agent_input(harness, library, &value, context.repository));
     found.extend(network_plan(checked));
     found.extend(network::unreachable_servers(checked));
+    found.extend(network::unread_servers(checked));
     found
 }
 

@@ -23,7 +23,7 @@ use yaml::{Diagnostic, MapEntry, Node, Sources, Value};
 
 use super::servers::{self, ApiServers};
 use super::unknown_programs::UnknownPrograms;
-use super::{RunContext, client, java};
+use super::{RunContext, client, java, mcp_tools};
 use crate::check::Checked;
 use crate::check::policies::CheckedPolicy;
 use crate::credentials::Credentials;
@@ -139,6 +139,12 @@ pub fn unreachable_servers(checked: &Checked) -> Vec<Diagnostic> {
     addresses.collect()
 }
 
+/// One error for each MCP server whose tools are listed and whose calls the proxy could not read.
+pub fn unread_servers(checked: &Checked) -> Vec<Diagnostic> {
+    let policy = with_servers(checked);
+    policy.map(|policy| mcp_tools::unread(&checked.resolved.harness, policy)).unwrap_or_default()
+}
+
 /// For a sandbox without an agent: no credentials, no servers, no gateway.
 pub fn plan_alone(policy: &CheckedPolicy) -> Result<Planned, String> {
     let none = CredentialStore::new(Vec::new()).map_err(|error| error.to_string())?;
@@ -199,6 +205,7 @@ fn with_servers(checked: &Checked) -> Result<Policy, String> {
             })?,
         );
     }
+    mcp_tools::narrow(&checked.resolved.harness, &mut all);
     Ok(all)
 }
 

@@ -109,6 +109,9 @@ impl Admitted {
             let Some(operations) = request.operations.of(governing.endpoint.protocol) else {
                 return deny(Reason::Body(MessageError::unread()), Some(governing.cause()));
             };
+            if let Some(denial) = self.withheld_tool(request, operations) {
+                return PolicyDecision::Deny(denial);
+            }
             self.by_operations(request, operations, governing)
         } else {
             self.by_rules(request, governing)
@@ -150,6 +153,15 @@ impl Admitted {
     fn denied_by_head(&self, request: &InspectedRequest<'_>) -> Option<Cause> {
         self.speaking(request)
             .find_map(|entry| Some(entry.cause_of(find(&entry.endpoint.deny, &entry.deny, request, denies)?)))
+    }
+
+    /// The refusal of the first call of a tool that the harness does not list.
+    fn withheld_tool(&self, request: &InspectedRequest<'_>, operations: &[Operation]) -> Option<Denial> {
+        operations.iter().find_map(|asked| {
+            let entry = self.speaking(request).find(|entry| entry.endpoint.withholds(asked))?;
+            let denial = Denial::because(Reason::DenyRule, Some(entry.cause()));
+            Some(Denial { operation: Some(Box::new(asked.clone())), ..denial })
+        })
     }
 
     /// Every operation must be allowed, and none denied.

@@ -50,6 +50,7 @@ impl Reader {
             credentials: credentials?,
             limits,
             public_only: false,
+            only_tools: None,
         })
     }
 
