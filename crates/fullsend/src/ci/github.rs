@@ -192,12 +192,18 @@ fn environment(job: &Job) -> String {
     text
 }
 
-/// Secrets that are files: the variable is the path.
+/// Secrets that are files: the variable is the path. They are gone when the step ends.
 fn files(job: &Job) -> String {
     let one = |name: &str| {
         format!(
             "(umask 077 && printenv {name}_CONTENT > \"$RUNNER_TEMP/{name}\")\nunset {name}_CONTENT\nexport {name}=\"$RUNNER_TEMP/{name}\"\n"
         )
     };
-    job.names(VariableKind::File).map(one).collect()
+    let paths: Vec<String> =
+        job.names(VariableKind::File).map(|name| format!("\"$RUNNER_TEMP/{name}\"")).collect();
+    if paths.is_empty() {
+        return String::new();
+    }
+    let text: String = job.names(VariableKind::File).map(one).collect();
+    format!("trap 'rm -f {}' EXIT\n{text}", paths.join(" "))
 }

@@ -37,7 +37,7 @@ const COMMON: &str = r#".fullsend:
         sh /tmp/install-fullsend.sh --from "$FULLSEND_RELEASE" --prefix /usr/local
       fi
   after_script:
-    - if [ -d "${TMPDIR:-/tmp}/fullsend-runs-$CI_JOB_ID" ]; then mv "${TMPDIR:-/tmp}/fullsend-runs-$CI_JOB_ID" fullsend-runs; fi
+    - if [ -d "${TMPDIR:-/tmp}/fullsend-runs-$CI_JOB_ID" ]; then rm -rf fullsend-runs; mv "${TMPDIR:-/tmp}/fullsend-runs-$CI_JOB_ID" fullsend-runs; fi
   artifacts:
     when: always
     paths: [fullsend-runs/]
