@@ -55,9 +55,10 @@ impl Client {
 
     fn ask(&self, connection: &mut BufReader<TcpStream>, asked: Asked) {
         let body = self.body(asked).to_string();
+        let key = key();
         let head = format!(
-            "POST {} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nauthorization: Bearer sk-bench\r\n\
-             x-api-key: sk-bench\r\nanthropic-version: 2023-06-01\r\ncontent-length: {}\r\n\r\n{body}",
+            "POST {} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nauthorization: Bearer {key}\r\n\
+             x-api-key: {key}\r\nanthropic-version: 2023-06-01\r\ncontent-length: {}\r\n\r\n{body}",
             self.path,
             body.len()
         );
@@ -84,6 +85,11 @@ impl Client {
             }
         }
     }
+}
+
+/// LiteLLM starts only with a key that looks strong.
+pub(crate) fn key() -> String {
+    format!("sk-{}", "5f0c9a71".repeat(8))
 }
 
 /// In lower case.

@@ -1,5 +1,6 @@
 //! LiteLLM's proxy before the same server, in a process of its own.
 
+use crate::asking::key;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -28,7 +29,10 @@ pub(crate) fn start(vendor: SocketAddr) -> Option<LiteLlm> {
     std::fs::write(&file, config).unwrap();
     let mut command = Command::new(program);
     command.arg("--config").arg(&file).args(["--host", "127.0.0.1", "--port", &address.port().to_string()]);
-    command.env("LITELLM_TELEMETRY", "False").env("LITELLM_LOCAL_MODEL_COST_MAP", "True");
+    command
+        .env("LITELLM_MASTER_KEY", key())
+        .env("LITELLM_TELEMETRY", "False")
+        .env("LITELLM_LOCAL_MODEL_COST_MAP", "True");
     let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
     let started = LiteLlm { process, address };
     let deadline = Instant::now() + Duration::from_secs(180);

@@ -8,6 +8,12 @@ use crate::wire::sse::SseDecoder;
 use crate::wire::{ContentBlock, Delta, ModelAnswer, StopReason, TokenUsage, ToolCall, Wire};
 use std::collections::BTreeMap;
 
+/// For what is held back of one answer; the gateway's own limit for a whole answer is the same.
+const MAX_HELD_BYTES: usize = 32 << 20;
+
+/// A comment, which every reader of such streams passes over.
+const SIGN_OF_LIFE: &[u8] = b": working\n\n";
+
 /// Some servers stop a turn with calls as if it had none, or give calls no id.
 pub(super) fn mended(mut answer: ModelAnswer) -> ModelAnswer {
     let mut calls = 0;
@@ -47,6 +53,8 @@ pub(super) struct TranslatedStream {
     calls: BTreeMap<usize, StreamedCall>,
     stop: Option<StopReason>,
     usage: TokenUsage,
+    /// How many bytes were held back.
+    held: usize,
 }
 
 enum OpenBlock {
@@ -76,6 +84,7 @@ impl TranslatedStream {
             calls: BTreeMap::new(),
             stop: None,
             usage: TokenUsage::default(),
+            held: 0,
         }
     }
 
@@ -86,6 +95,13 @@ impl TranslatedStream {
             for delta in self.reader.read(&frame)? {
                 self.take(delta, &mut out);
             }
+        }
+        if self.held > MAX_HELD_BYTES {
+            return Err(BrokenStream);
+        }
+        // Who waits for the next byte learns that the service still sends.
+        if out.is_empty() {
+            out.extend_from_slice(SIGN_OF_LIFE);
         }
         Ok(out)
     }
@@ -103,15 +119,25 @@ impl TranslatedStream {
                 // Later portions of a call repeat neither.
                 call.id.push_str(&id);
                 call.name.push_str(&name);
+                self.held += id.len() + name.len() + 1;
             }
-            Delta::ToolInput { block, json } => self.calls.entry(block).or_default().json.push_str(&json),
+            Delta::ToolInput { block, json } => {
+                self.held += json.len();
+                self.calls.entry(block).or_default().json.push_str(&json);
+            }
             Delta::Finish { stop, usage } => {
                 self.usage.raise(&usage);
                 self.stop = Some(stop);
             }
             Delta::Usage(usage) => self.usage.raise(&usage),
             Delta::End => self.end(out),
-            Delta::Error(fault) => self.write(&Delta::Error(fault), out),
+            Delta::Error(fault) => {
+                // What was held is output too, which the service bills.
+                if self.held > 0 {
+                    self.text(String::new(), out);
+                }
+                self.write(&Delta::Error(fault), out);
+            }
             // The format has neither; its blocks end where others begin.
             Delta::Signature { .. } | Delta::Other { .. } | Delta::BlockEnd { .. } => {}
         }
@@ -131,6 +157,7 @@ impl TranslatedStream {
             self.open = Some(OpenBlock::Thinking(String::new()));
         }
         if let Some(OpenBlock::Thinking(all)) = &mut self.open {
+            self.held += text.len();
             all.push_str(&text);
         }
         if self.to != Wire::Responses {

@@ -293,3 +293,29 @@ fn codex_reads_its_own_names_of_tools() {
     assert_eq!((answer.usage.input, answer.usage.output, answer.stop), (9, 3, StopReason::ToolUse));
     assert!(matches!(&answer.blocks[3], ContentBlock::ToolCall(call) if call.name == "mcp__lab__ping"));
 }
+
+#[test]
+fn what_is_held_back_is_seen_billed_and_bounded() {
+    let part = |arguments: &str| {
+        let call = json!({"index": 0, "id": "a", "function": {"name": "Write", "arguments": arguments}});
+        format!("data: {}\n\n", chunk(&json!({ "tool_calls": [call] }), None))
+    };
+    for wire in [Wire::Messages, Wire::Responses] {
+        let answers = AnswerTranslation { to: wire, tools: CalledTools::default() };
+        let mut stream = answers.stream();
+        stream.push(part("{").as_bytes()).unwrap();
+        assert!(!stream.push(part("x").as_bytes()).unwrap().is_empty(), "who waits sees that it goes on");
+        let failed = stream.push(b"data: {\"error\": {\"message\": \"the node died\"}}\n\n").unwrap();
+        let mut decoder = crate::wire::SseDecoder::default();
+        decoder.push(&failed).unwrap();
+        let mut reader = codec::FrameReader::new(wire);
+        let deltas: Vec<crate::wire::Delta> = std::iter::from_fn(|| decoder.next_frame())
+            .flat_map(|frame| reader.read(&frame).unwrap())
+            .collect();
+        let has_output = deltas.iter().any(|delta| matches!(delta, crate::wire::Delta::Text { .. }));
+        assert!(has_output && matches!(deltas.last(), Some(crate::wire::Delta::Error(_))), "{deltas:?}");
+    }
+    let mut stream = to_messages().stream();
+    let large = part(&"x".repeat(8 << 20));
+    assert!((0..5).any(|_| stream.push(large.as_bytes()).is_err()), "what is held has a bound");
+}
