@@ -1,6 +1,7 @@
 //! What all connections of one sandbox share.
 
 use super::defences::{AllDefences, Defences};
+use super::held_bodies::HeldBodies;
 use super::leak_watcher::LeakWatcher;
 use super::refusal::LocateRule;
 use super::stream::GatewayService;
@@ -55,10 +56,11 @@ impl Default for ProxyLimits {
 pub struct Proxy {
     pub(super) config: ProxyConfig,
     pub(super) defences: Arc<dyn Defences>,
+    pub(super) held_bodies: HeldBodies,
 }
 
 impl Proxy {
     pub fn new(config: ProxyConfig) -> Self {
-        Self { config, defences: Arc::new(AllDefences) }
+        Self { config, defences: Arc::new(AllDefences), held_bodies: HeldBodies::default() }
     }
 }

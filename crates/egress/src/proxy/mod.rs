@@ -18,6 +18,7 @@ mod destination;
 mod direct;
 mod exchange;
 mod forward;
+mod held_bodies;
 mod http2;
 mod inspect;
 mod leak_watcher;

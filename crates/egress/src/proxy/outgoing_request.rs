@@ -6,6 +6,7 @@ use super::body_rules::BodyRules;
 use super::client::ClientConnection;
 use super::decide::DecidedRequest;
 use super::destination::Destination;
+use super::held_bodies::{BODY_TIME, HeldBody};
 use super::leak_watcher::{self, MessageCheck, watch};
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
@@ -49,6 +50,8 @@ pub(super) struct OutgoingRequest {
     /// It may hold credentials.
     pub(super) head: Zeroizing<Vec<u8>>,
     pub(super) body: OutgoingBody,
+    /// The memory of a body that is held to be signed.
+    pub(super) _held: Option<HeldBody>,
 }
 
 pub(super) enum OutgoingBody {
@@ -86,8 +89,11 @@ pub(super) async fn outgoing_request(
         Framing::None | Framing::UntilClose => false,
     });
     let framing = substituted.head.framing;
+    let mut held = None;
     let body = if substituted.must_hash_body() {
-        let collected = collect_or_drain(&mut client.reader, framing, MAX_HASHED_BODY, idle).await;
+        held = Some(connection.proxy.held_bodies.reserve(held_bytes(framing))?);
+        let collecting = collect_or_drain(&mut client.reader, framing, MAX_HASHED_BODY, idle);
+        let collected = tokio::time::timeout(BODY_TIME, collecting).await.map_err(|_| body_too_slow())?;
         let body = collected.map_err(|error| unhashed(&error))?;
         check_message(connection, &body)?;
         OutgoingBody::Substituted(Zeroizing::new(body))
@@ -107,7 +113,20 @@ pub(super) async fn outgoing_request(
     }
     let SubstitutedHead { head, target, .. } = substituted;
     let written = connection.proxy.defences.write_head(&head, &host, &target);
-    Ok(OutgoingRequest { head: Zeroizing::new(written), body })
+    Ok(OutgoingRequest { head: Zeroizing::new(written), body, _held: held })
+}
+
+/// The most that is held of a body.
+fn held_bytes(framing: Framing) -> u64 {
+    match framing {
+        Framing::Length(length) => length.min(MAX_HASHED_BODY),
+        Framing::None | Framing::Chunked | Framing::UntilClose => MAX_HASHED_BODY,
+    }
+}
+
+pub(super) fn body_too_slow() -> Refusal {
+    let seconds = BODY_TIME.as_secs();
+    Refusal::unreadable(format!("the body did not arrive within {seconds} seconds, and it is signed"))
 }
 
 /// Why a body cannot be signed.
@@ -157,7 +176,7 @@ async fn decided_body(
     let SubstitutedHead { head, target, .. } = substituted;
     let written = connection.proxy.defences.write_head(&head, &host, &target);
     let body = OutgoingBody::Substituted(Zeroizing::new(body));
-    Ok(OutgoingRequest { head: Zeroizing::new(written), body })
+    Ok(OutgoingRequest { head: Zeroizing::new(written), body, _held: None })
 }
 
 /// Replaces the placeholders in headers, path and query.

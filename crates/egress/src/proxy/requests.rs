@@ -91,7 +91,7 @@ async fn pass(
         }
         Recipient::Gateway(target) => {
             let written = Zeroizing::new(head.write_upstream(MODEL_HOST, &target.path_and_query));
-            let outgoing = OutgoingRequest { head: written, body: OutgoingBody::Relayed };
+            let outgoing = OutgoingRequest { head: written, body: OutgoingBody::Relayed, _held: None };
             (outgoing, MessageCheck::nothing(), ResponseMask::default(), pool.gateway(target))
         }
     };

@@ -3,10 +3,11 @@
 use super::super::admission::AdmittedConnection;
 use super::super::body_rules::BodyRules;
 use super::super::decide::{DecidedRequest, decide};
+use super::super::held_bodies::{BODY_TIME, HeldBody};
 use super::super::leak_watcher::watch;
 use super::super::outgoing_request::{
-    MAX_SUBSTITUTED_BODY, SubstitutedHead, body_too_long_to_sign, check_message, substitute_body,
-    substitute_head,
+    MAX_SUBSTITUTED_BODY, SubstitutedHead, body_too_long_to_sign, body_too_slow, check_message,
+    substitute_body, substitute_head,
 };
 use super::super::record::ConnectionRecord;
 use super::super::refusal::Refusal;
@@ -125,14 +126,31 @@ async fn outgoing_request(
     head::write(&substituted, received, &host, body)
 }
 
+/// A body with its share of the memory for held bodies.
+struct SentBody {
+    bytes: Bytes,
+    _held: HeldBody,
+}
+
+impl AsRef<[u8]> for SentBody {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 /// Reads a body that the signature covers.
 async fn body_to_sign(connection: &AdmittedConnection, body: Incoming) -> Result<Bytes, Refusal> {
-    if body.size_hint().lower() > MAX_HASHED_BODY {
+    let hint = body.size_hint();
+    if hint.lower() > MAX_HASHED_BODY {
         return Err(body_too_long_to_sign());
     }
-    let bytes = collect(body, MAX_HASHED_BODY, connection.proxy.config.limits.idle).await?;
+    let most = hint.exact().unwrap_or(MAX_HASHED_BODY);
+    let held = connection.proxy.held_bodies.reserve(most)?;
+    let collecting = collect(body, MAX_HASHED_BODY, connection.proxy.config.limits.idle);
+    let bytes = tokio::time::timeout(BODY_TIME, collecting).await.map_err(|_| body_too_slow())??;
     check_message(connection, &bytes)?;
-    Ok(bytes)
+    // The memory comes back when the last of the bytes was sent.
+    Ok(Bytes::from_owner(SentBody { bytes, _held: held }))
 }
 
 /// Reads a body that the rules speak about, and decides it.

@@ -159,7 +159,7 @@ pub(super) async fn start_lab(config: LabConfig) -> Lab {
         on_event,
         limits,
     };
-    let proxy = Arc::new(Proxy { config, defences });
+    let proxy = Arc::new(Proxy { defences, ..Proxy::new(config) });
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let resolver = UdpSocket::bind("127.0.0.1:0").unwrap();
     let proxy_address = listener.local_addr().unwrap();

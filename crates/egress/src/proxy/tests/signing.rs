@@ -203,6 +203,35 @@ async fn what_cannot_be_signed_is_refused_with_the_reason() {
     assert!(refused.contains("no AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are bound"), "{refused}");
 }
 
+/// Programs inside that never end their bodies must not fill the host's memory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_that_are_held_share_one_memory() {
+    use tokio::io::AsyncWriteExt;
+    let Some(signed) = signed_lab("sigv4", &named()).await else { return };
+    let port = signed.fake.port;
+    let mut open = Vec::new();
+    for _ in 0..8 {
+        let mut stream = signed.lab.inspected(port).await;
+        let head = format!(
+            "PUT /b/a HTTP/1.1\r\nHost: api.test:{port}\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        open.push(stream);
+    }
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let mut answer = String::new();
+    // The eight may not have been read yet.
+    while !answer.contains("try again") && std::time::Instant::now() < deadline {
+        answer = signed.ask("PUT /bucket/a", "", "hello").await;
+    }
+    assert!(answer.contains("other large bodies are being signed"), "{answer}");
+    drop(open);
+    while !answer.starts_with("HTTP/1.1 200 ") && std::time::Instant::now() < deadline {
+        answer = signed.ask("PUT /bucket/a", "", "hello").await;
+    }
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_may_come_whole_and_a_body_may_stay_unsigned() {
     let printed = json!({"Version": 1, "AccessKeyId": ID, "SecretAccessKey": SECRET, "SessionToken": TOKEN});
