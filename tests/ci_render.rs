@@ -395,3 +395,45 @@ fn check_task(spec: &Node) {
         }
     }
 }
+
+/// What anybody writes on a forge becomes no part of a command on the host.
+#[test]
+fn the_text_of_an_event_is_no_part_of_a_command() {
+    let world = example("hello");
+    let harness = fs::read_to_string(world.path("repo/.fullsend/harness/hello.yaml")).unwrap();
+    let event = world.write("event.json", labeled("ready").to_string()).display().to_string();
+    for (name, code) in [("LABEL_NAME", 3), ("PR_HEAD_REF", 3), ("COMMENT_BODY", 3), ("ISSUE_NUMBER", 0)] {
+        let check = format!("  max_iterations: 2\n  preflight_check: echo ${{{name}}}\n");
+        world.write("repo/.fullsend/harness/hello.yaml", harness.replace("  max_iterations: 2\n", &check));
+        let ran =
+            world.run(&["run", "hello", "--dry-run", "--event", &event, "--event-kind", "pull_request"]);
+        assert_eq!(ran.code, code, "{name}: {}", ran.all());
+        assert_eq!(
+            ran.err.contains(&format!("{name} is text that anybody may have written")),
+            code == 3,
+            "{}",
+            ran.err
+        );
+    }
+}
+
+#[test]
+fn names_that_a_system_cannot_have_are_changed_or_refused() {
+    let world = example("hello");
+    let harness = fs::read_to_string(world.path("repo/.fullsend/harness/hello.yaml")).unwrap();
+    world.write("repo/.fullsend/harness/Fix_Bug.yaml", &harness);
+    let tekton = world.run(&["ci", "render", "tekton", "Fix_Bug"]).out;
+    assert!(
+        tekton.contains("  name: fullsend-fix-bug\n") && tekton.contains("fullsend run Fix_Bug "),
+        "{tekton}"
+    );
+    let github = world.run(&["ci", "render", "github", "Fix_Bug"]).out;
+    assert!(github.contains("options: ['Fix_Bug']\n"), "{github}");
+    world.write("repo/.fullsend/harness/-x.yaml", &harness);
+    let refused = world.run(&["ci", "render", "github"]);
+    assert!(
+        refused.code == 3 && refused.err.contains("its name would be read as an option"),
+        "{}",
+        refused.all()
+    );
+}

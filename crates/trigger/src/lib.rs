@@ -15,7 +15,7 @@ use cel::{Context, IdedExpr, Program, Value};
 use serde_json::Value as Json;
 
 pub use subscriptions::github_subscriptions;
-pub use variables::event_variables;
+pub use variables::{event_variables, is_free_text};
 
 /// The longest expression.
 const MAX_BYTES: usize = 2 << 10;

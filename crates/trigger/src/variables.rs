@@ -30,6 +30,11 @@ pub fn event_variables() -> impl Iterator<Item = &'static str> {
     OF_EVENT.iter().chain(OF_CHANGE).map(|(name, _)| *name)
 }
 
+/// Whether the value is what somebody wrote, and can be anything: a comment, a label, a branch, a name.
+pub fn is_free_text(name: &str) -> bool {
+    ["COMMENT_BODY", "LABEL_NAME", "EVENT_ACTOR", "PR_HEAD_REF", "PR_BASE_REF"].contains(&name)
+}
+
 impl TriggerEvent {
     /// The variables that this event sets. No value has a NUL.
     pub fn variables(&self) -> Vec<(&'static str, String)> {

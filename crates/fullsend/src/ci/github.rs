@@ -82,7 +82,7 @@ fn subscriptions(pipeline: &Pipeline) -> String {
 }
 
 fn by_hand(pipeline: &Pipeline) -> String {
-    let names: Vec<&str> = pipeline.jobs.iter().map(|job| job.harness.as_str()).collect();
+    let names: Vec<String> = pipeline.jobs.iter().map(|job| format!("'{}'", job.harness)).collect();
     format!(
         "workflow_dispatch:\n  inputs:\n    harness:\n      description: The harness to run\n      required: true\n      type: choice\n      options: [{}]\n    number:\n      description: The number of the issue or pull request that it is about\n",
         names.join(", ")
@@ -139,7 +139,7 @@ fn run(job: &Job, has_decision: bool) -> String {
     let files = indent(&files(job), 8);
     format!(
         r#"run-{name}:
-  name: {name}
+  name: '{name}'
   {condition}
   runs-on: ubuntu-24.04
   timeout-minutes: {minutes}

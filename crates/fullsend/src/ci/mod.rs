@@ -61,7 +61,10 @@ pub enum VariableKind {
 const EXTRA_MINUTES: u64 = 15;
 
 /// Parts of the names of secrets.
-const SECRET_WORDS: &[&str] = &["TOKEN", "KEY", "SECRET", "PASSWORD", "CREDENTIAL"];
+const SECRET_PARTS: &[&str] = &["TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL", "PRIVATE"];
+
+/// Whole words of such names.
+const SECRET_WORDS: &[&str] = &["PAT", "PWD", "AUTH", "DSN", "CERT"];
 
 /// What the CI or fullsend sets.
 const SET_BY_CI: &[&str] = &["GITHUB_", "RUNNER_", "CI_", "HOME", "PATH"];
@@ -155,6 +158,11 @@ impl Job {
         Self { harness: checked.resolved.name.clone(), trigger, timeout_minutes, variables }
     }
 
+    /// Its name where only lower-case letters, digits and `-` are allowed.
+    fn resource_name(&self) -> String {
+        format!("fullsend-{}", self.harness.to_ascii_lowercase().replace('_', "-").trim_end_matches('-'))
+    }
+
     fn names(&self, wanted: VariableKind) -> impl Iterator<Item = &str> {
         self.variables.iter().filter(move |(_, kind)| **kind == wanted).map(|(name, _)| name.as_str())
     }
@@ -163,7 +171,9 @@ impl Job {
 fn kind_of(name: &str) -> VariableKind {
     if event_variables().any(|known| known == name) {
         VariableKind::Event
-    } else if SECRET_WORDS.iter().any(|word| name.contains(word)) {
+    } else if SECRET_PARTS.iter().any(|part| name.contains(part))
+        || name.split('_').any(|word| SECRET_WORDS.contains(&word))
+    {
         VariableKind::Secret
     } else {
         VariableKind::Setting

@@ -79,6 +79,7 @@ const TASK_HEAD: &str = r#"  params:
 
 fn task(pipeline: &Pipeline, job: &Job) -> String {
     let name = &job.harness;
+    let resource = job.resource_name();
     let minutes = job.timeout_minutes;
     let decide = indent(&decide(pipeline, job), 8);
     let environment = indent(&environment(job), 8);
@@ -90,7 +91,7 @@ fn task(pipeline: &Pipeline, job: &Job) -> String {
 apiVersion: tekton.dev/v1
 kind: Task
 metadata:
-  name: fullsend-{name}
+  name: {resource}
 spec:
   description: Run the harness {name}. With an event, only if its trigger accepts it.
 {TASK_HEAD}  steps:
@@ -260,16 +261,16 @@ spec:
 }
 
 fn task_run(job: &Job) -> String {
-    let name = &job.harness;
+    let resource = job.resource_name();
     format!(
         r#"    - apiVersion: tekton.dev/v1
       kind: TaskRun
       metadata:
-        generateName: fullsend-{name}-
+        generateName: {resource}-
       spec:
         serviceAccountName: fullsend
         taskRef:
-          name: fullsend-{name}
+          name: {resource}
         podTemplate:
           automountServiceAccountToken: false
           securityContext:

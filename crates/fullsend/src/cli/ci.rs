@@ -102,6 +102,13 @@ fn jobs(opened: &mut Configuration, wanted: &[String]) -> Result<Vec<Job>, Failu
 }
 
 fn job(opened: &mut Configuration, name: &str) -> Result<Job, Failure> {
+    if name.starts_with('-') {
+        let message =
+            format!("the harness `{name}` cannot be in a pipeline: its name would be read as an option");
+        return Err(
+            Failure::new(Exit::Invalid, message).help("give its file a name that starts with a letter")
+        );
+    }
     let mut problems = Vec::new();
     let resolved = resolve(&mut opened.library, name, &opened.choices, &mut problems);
     let checked = resolved.and_then(|resolved| check::check(&mut opened.library, resolved, &mut problems));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use trigger::{TriggerEvent, event_variables};
+use trigger::{TriggerEvent, event_variables, is_free_text};
 use yaml::Diagnostic;
 
 use super::changed_files::changed_files;
@@ -27,6 +27,7 @@ use crate::cancel::Cancel;
 use crate::event::Envelope;
 use crate::event::clock::Moment;
 use crate::event::log;
+use crate::harness::Harness;
 use crate::preflight::{PreflightContext, preflight};
 use crate::provision::gateway::Recording;
 use crate::record::store::{self, Retention};
@@ -34,7 +35,7 @@ use crate::record::{self, files};
 use crate::render::closing::{self, Left};
 use crate::render::diagnostics::clean_text;
 use crate::render::dry_run;
-use crate::resolve::variables::Strictness;
+use crate::resolve::variables::{Strictness, kept_by_host};
 use crate::resolve::{Choices, Resolved};
 use crate::run::extra_files::ExtraFiles;
 use crate::run::workspace::{SAVED_WORKSPACE, SaveWorkspace};
@@ -122,6 +123,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     if !arguments.quiet {
         super::check::show(&opened.library.sources, &problems);
         arguments.original.warnings().iter().for_each(|line| super::write_stderr(line));
+    }
+    if arguments.options.has_event() {
+        refuse_text_of_event(&checked.resolved.harness)?;
     }
     if arguments.dry_run {
         write!(std::io::stdout().lock(), "{}", dry_run::steps(&checked))?;
@@ -219,6 +223,19 @@ impl Arguments {
 
     fn save_workspace(&self) -> SaveWorkspace {
         if self.original.keep_sandbox { SaveWorkspace::Always } else { self.keep.into() }
+    }
+}
+
+/// What somebody wrote on a forge may be the value of a variable, and no part of a command or a path of the host.
+fn refuse_text_of_event(harness: &Harness) -> Result<(), Failure> {
+    let kept = kept_by_host(harness);
+    match kept.iter().find(|name| is_free_text(name)) {
+        None => Ok(()),
+        Some(name) => Err(Failure::new(
+            Exit::Invalid,
+            format!("{name} is text that anybody may have written, and the harness puts it into a command, a path, an image or a header"),
+        )
+        .help(format!("pass it as `env.runner.{name}: ${{{name}}}`, and read it in a script"))),
     }
 }
 

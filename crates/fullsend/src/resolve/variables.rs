@@ -102,19 +102,30 @@ fn of_strictness(how: Strictness, code: &'static str, at: Span, message: String)
 /// The variables that a caller over the network may set: those that become variables of the agent and of scripts. What names a
 /// file, an image or a program of the host, or goes to a server, stays with the host.
 pub fn settable(harness: &Harness) -> BTreeSet<String> {
-    let names = |template: &Template| template.variables().map(str::to_owned).collect::<Vec<_>>();
     let mut wanted: BTreeSet<String> =
         harness.required_env.iter().map(|name| name.as_str().to_owned()).collect();
-    let mut kept = BTreeSet::new();
-    for (field, _, template) in templates(harness) {
-        let is_variable =
-            ["env.runner.", "env.sandbox.", "runner_env."].iter().any(|prefix| field.starts_with(prefix));
-        let place = if is_variable { &mut wanted } else { &mut kept };
-        place.extend(names(template));
+    for (_, _, template) in templates(harness).iter().filter(|(field, ..)| is_variable(field)) {
+        wanted.extend(template.variables().map(str::to_owned));
     }
-    kept.extend(harness.host_files.0.iter().flat_map(|file| names(&file.src.value)));
+    let kept = kept_by_host(harness);
     wanted.retain(|name| !kept.contains(name));
     wanted
+}
+
+/// The variables that name a file, an image or a program of the host, are part of a command, or go to a server.
+pub fn kept_by_host(harness: &Harness) -> BTreeSet<String> {
+    let mut kept = BTreeSet::new();
+    for (_, _, template) in templates(harness).iter().filter(|(field, ..)| !is_variable(field)) {
+        kept.extend(template.variables().map(str::to_owned));
+    }
+    let sources = harness.host_files.0.iter().flat_map(|file| file.src.variables());
+    kept.extend(sources.map(str::to_owned));
+    kept
+}
+
+/// Whether a field becomes a variable of the agent or of scripts.
+fn is_variable(field: &str) -> bool {
+    ["env.runner.", "env.sandbox.", "runner_env."].iter().any(|prefix| field.starts_with(prefix))
 }
 
 /// Every text of a harness that may hold `${VAR}`, with its field.
