@@ -208,6 +208,25 @@ fn a_delivery_outlives_the_server() {
     let first = &received[0];
     let again = received.iter().filter(|one| one.header("webhook-id") == first.header("webhook-id"));
     assert!(again.count() >= 2, "the same delivery was sent again");
+    drop(received);
+
+    // A directory that cannot be read for a moment makes no run new.
+    let runs = world.path("state/fullsend/runs/local");
+    let away = world.path("state/fullsend/away");
+    fs::rename(&runs, &away).unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    fs::rename(&away, &runs).unwrap();
+    assert_eq!(world.run(&["run", "triage", "--quiet"]).code, 0);
+    let distinct = |received: &[Received], what: fn(&Received) -> String| {
+        received.iter().map(what).collect::<std::collections::BTreeSet<_>>().len()
+    };
+    wait_for(|| {
+        let received = receiver.received.lock().unwrap();
+        (distinct(&received, |one| one.json()["data"]["id"].to_string()) == 3).then_some(())
+    });
+    wait_for(|| deliveries(&served, "waiting").is_empty().then_some(()));
+    let received = receiver.received.lock().unwrap();
+    assert_eq!(distinct(&received, |one| one.header("webhook-id").to_owned()), 3);
 }
 
 #[test]

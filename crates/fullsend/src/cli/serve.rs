@@ -125,6 +125,7 @@ fn open_outgoing(
     let Some(network) = network else { return Ok(None) };
     // Servers of other runs or another store have an outbox of their own.
     let store = arguments.store.of(&arguments.layers).describe_location()?;
+    let runs = std::path::absolute(runs).unwrap_or_else(|_| runs.to_owned());
     let source = format!("{}\0{store}", runs.display());
     let opened = Outgoing::open(directory, &source, webhooks, network);
     opened.map(Some).map_err(|error| Failure::new(Exit::Missing, error.to_string()))

@@ -169,12 +169,13 @@ impl StoreOptions {
         }
     }
 
-    /// Which store it is. The address of a server may hold a password.
+    /// Which store it is, the same after a change of directory or password.
     pub fn describe_location(&self) -> Result<String, Failure> {
+        let whole = |path: &Path| std::path::absolute(path).map_or_else(|_| path.into(), PathBuf::from);
         Ok(match self.location()? {
-            StoreLocation::Server(url) => url,
-            StoreLocation::File(path) => path.display().to_string(),
-            StoreLocation::Default(default) => default.path.display().to_string(),
+            StoreLocation::Server(url) => without_credentials(&url),
+            StoreLocation::File(path) => whole(&path).display().to_string(),
+            StoreLocation::Default(default) => whole(&default.path).display().to_string(),
         })
     }
 
@@ -186,6 +187,15 @@ impl StoreOptions {
             None => StoreLocation::Default(DefaultStore::of(&self.configuration)?),
         })
     }
+}
+
+/// The address of a server without its user, its password and its options.
+fn without_credentials(url: &str) -> String {
+    let address = url.split('?').next().unwrap_or_default();
+    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
+    // The last `@` ends the user: a password may hold a slash or another `@`.
+    let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
+    format!("{scheme}://{place}")
 }
 
 enum StoreLocation {
@@ -276,4 +286,18 @@ pub fn text(given: &str) -> Result<String, Failure> {
             .help("put it into a file of the repository or a resource, and send its path"));
     }
     String::from_utf8(bytes).map_err(|_| Failure::new(Exit::Usage, "standard input is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_credentials;
+
+    #[test]
+    fn a_store_is_the_same_after_a_change_of_its_password() {
+        for url in
+            ["postgres://host/db", "postgres://me@host/db", "postgres://me:a/b@c@host/db?sslmode=require"]
+        {
+            assert_eq!(without_credentials(url), "postgres://host/db");
+        }
+    }
 }

@@ -99,7 +99,7 @@ pub(in crate::serve) async fn retry(
 ) -> Result<Response<AnswerBody>, Problem> {
     let retried = action.server.blocking(move |server| {
         let Some(outgoing) = &server.outgoing else { return Ok(0) };
-        outgoing.outbox.retry(body.ids.as_deref()).map_err(|error| failed(&error))
+        outgoing.outbox.retry(&outgoing.names(), body.ids.as_deref()).map_err(|error| failed(&error))
     });
     Ok(answer::json(&RetriedDeliveries { retried: retried.await? }))
 }

@@ -21,8 +21,6 @@ const MIN_PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_FACTOR: u32 = 19;
 /// Without a change in the store, sessions are looked at after this time.
 const MAX_QUIET: Duration = Duration::from_secs(30);
-/// While more deliveries wait, events wait where they are: in the logs of runs and sessions.
-const MAX_WAITING: u64 = 10_000;
 
 /// The first look for events of a kind reports nothing: it only takes what is there. Done before the server answers, so that
 /// everything after its start is reported.
@@ -44,26 +42,24 @@ pub(super) fn watch(server: &Server, outgoing: &Outgoing) {
     let mut sessions = SessionWatch::default();
     loop {
         let began = Instant::now();
-        let has_room =
-            outgoing.counts().is_ok_and(|counts| counts.iter().all(|count| count.waiting < MAX_WAITING));
-        if has_room {
-            if outgoing.wants(WebhookEventKind::RunFinished) {
-                outgoing.sender.log_problem(&runs.look(server, outgoing));
-            }
-            if SESSION_KINDS.iter().any(|kind| outgoing.wants(*kind)) {
-                outgoing.sender.log_problem(&sessions.look(server, outgoing));
-            }
+        if outgoing.wants(WebhookEventKind::RunFinished) {
+            outgoing.sender.log_problem(&runs.look(server, outgoing));
+        }
+        if SESSION_KINDS.iter().any(|kind| outgoing.wants(*kind)) {
+            outgoing.sender.log_problem(&sessions.look(server, outgoing));
         }
         std::thread::sleep((began.elapsed() * PAUSE_FACTOR).max(MIN_PAUSE));
     }
 }
 
-/// Reports what is there and was not, and forgets what is there no longer.
+/// Reports what is there and was not, and forgets what is there no longer where `may_forget` allows: what only could not be read
+/// would be reported twice.
 fn compare(
     outgoing: &Outgoing,
     kind: WebhookEventKind,
     current: &BTreeSet<String>,
     data: impl Fn(&str) -> Option<Json>,
+    may_forget: impl Fn(&str) -> bool,
 ) -> Result<(), OutboxError> {
     let Some(reported) = outgoing.outbox.reported(kind)? else {
         return outgoing.outbox.begin(kind, current);
@@ -73,7 +69,7 @@ fn compare(
             outgoing.outbox.report(kind, key, &data, &outgoing.webhooks)?;
         }
     }
-    let gone: Vec<String> = reported.difference(current).cloned().collect();
+    let gone: Vec<String> = reported.difference(current).filter(|key| may_forget(key)).cloned().collect();
     if gone.is_empty() { Ok(()) } else { outgoing.outbox.forget(kind, &gone) }
 }
 
@@ -104,11 +100,12 @@ impl RunWatch {
         if self.ended.as_ref() == Some(&ended) {
             return Ok(());
         }
-        compare(outgoing, WebhookEventKind::RunFinished, &ended, |id| {
-            all.iter()
-                .find(|run| run.id == id)
-                .map(|run| serde_json::to_value(RunSummary::load(run)).unwrap_or_default())
-        })?;
+        let data = |id: &str| {
+            let run = all.iter().find(|run| run.id == id);
+            run.map(|run| serde_json::to_value(RunSummary::load(run)).unwrap_or_default())
+        };
+        // A run ends once. One that is not listed may only be unreadable for a moment.
+        compare(outgoing, WebhookEventKind::RunFinished, &ended, data, |_| false)?;
         self.ended = Some(ended);
         Ok(())
     }
@@ -191,12 +188,16 @@ fn report_sessions(sessions: &mut Sessions, outgoing: &Outgoing) -> Result<(), W
         .filter(|kind| outgoing.wants(*kind))
         .map(|kind| (kind, BTreeMap::new()))
         .collect();
+    let mut unreadable = BTreeSet::new();
     let mut after = None;
     loop {
         let page = sessions.list(None, after, PAGE_LIMIT)?;
         after = page.last().map(ListedSession::id);
         for listed in &page {
-            let ListedSession::Readable(session) = listed else { continue };
+            let ListedSession::Readable(session) = listed else {
+                unreadable.insert(listed.id().to_string());
+                continue;
+            };
             for (kind, key, data) in session_events(session) {
                 if let Some(events) = found.get_mut(&kind) {
                     events.insert(key, data);
@@ -209,7 +210,9 @@ fn report_sessions(sessions: &mut Sessions, outgoing: &Outgoing) -> Result<(), W
     }
     for (kind, events) in &found {
         let current: BTreeSet<String> = events.keys().cloned().collect();
-        compare(outgoing, *kind, &current, |key| events.get(key).cloned())?;
+        // A key begins with the id of its session.
+        let is_readable = |key: &str| !unreadable.contains(key.split(':').next().unwrap_or(key));
+        compare(outgoing, *kind, &current, |key| events.get(key).cloned(), is_readable)?;
     }
     Ok(())
 }

@@ -61,8 +61,11 @@ impl Outgoing {
 
     /// What waits and what was given up, for each webhook.
     pub(super) fn counts(&self) -> Result<Vec<WebhookCounts>, OutboxError> {
-        let names: Vec<&str> = self.webhooks.iter().map(|webhook| webhook.name.as_str()).collect();
-        self.outbox.counts(&names)
+        self.outbox.counts(&self.names())
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.webhooks.iter().map(|webhook| webhook.name.as_str()).collect()
     }
 
     /// How many attempts ended so since the server began: the webhook, the result, the number.
@@ -85,8 +88,7 @@ fn work(server: &Server) {
     while outgoing.lock.try_lock().is_err() {
         std::thread::sleep(LOCK_PAUSE);
     }
-    let names: Vec<&str> = outgoing.webhooks.iter().map(|webhook| webhook.name.as_str()).collect();
-    outgoing.sender.log_problem(&outgoing.outbox.give_up_others(&names));
+    outgoing.sender.log_problem(&outgoing.outbox.give_up_others(&outgoing.names()));
     for webhook in &outgoing.webhooks {
         let webhook = Arc::clone(webhook);
         let sender = Arc::clone(&outgoing.sender);

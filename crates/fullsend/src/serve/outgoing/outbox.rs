@@ -38,6 +38,9 @@ const BASELINE: &str = "";
 
 /// How many given-up deliveries are listed; older ones are removed.
 const MAX_DEAD: i64 = 1000;
+/// How many deliveries wait for one webhook. Further ones are given up at once, so that one receiver that is down keeps nothing
+/// from the others.
+const MAX_WAITING: i64 = 10_000;
 /// The longest wait for a delivery; then the outbox is asked again.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -191,11 +194,17 @@ impl Outbox {
         }
         for webhook in webhooks.iter().filter(|webhook| webhook.events.contains(&kind)) {
             let id = format!("msg_{}", uuid::Uuid::now_v7().simple());
-            let sql = "INSERT INTO deliveries (id, webhook, type, body, created_ms, due_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?5)";
-            transaction
-                .execute(sql, params![id, webhook.name, kind.word(), body, stored(now)])
-                .map_err(at(step))?;
+            let count = "SELECT count(*) FROM deliveries WHERE webhook = ?1 AND due_ms IS NOT NULL";
+            let waiting: i64 =
+                transaction.query_row(count, [&webhook.name], |row| row.get(0)).map_err(at(step))?;
+            let due = Some(stored(now)).filter(|_| waiting < MAX_WAITING);
+            let problem = due.is_none().then_some("too many deliveries wait for this webhook");
+            let sql = "INSERT INTO deliveries (id, webhook, type, body, created_ms, due_ms, problem) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+            let row = params![id, webhook.name, kind.word(), body, stored(now), due, problem];
+            transaction.execute(sql, row).map_err(at(step))?;
         }
+        remove_oldest_dead(&transaction)?;
         transaction.commit().map_err(at(step))?;
         self.queued.notify_all();
         Ok(())
@@ -248,9 +257,7 @@ impl Outbox {
         let sql =
             "UPDATE deliveries SET attempts = ?2, due_ms = ?3, status = ?4, problem = ?5 WHERE number = ?1";
         connection.execute(sql, params![number, attempts, due_ms, status, problem]).map_err(at(step))?;
-        let sql = "DELETE FROM deliveries WHERE due_ms IS NULL AND number <= \
-                   (SELECT number FROM deliveries WHERE due_ms IS NULL ORDER BY number DESC LIMIT 1 OFFSET ?1)";
-        connection.execute(sql, [MAX_DEAD]).map(drop).map_err(at(step))
+        remove_oldest_dead(&connection)
     }
 
     /// Gives up what is queued for webhooks that the file no longer has.
@@ -288,20 +295,22 @@ impl Outbox {
         found.collect::<Result<_, _>>().map_err(at(step))
     }
 
-    /// Queues given-up deliveries again, from their first attempt: these, or all. Returns how many.
-    pub(super) fn retry(&self, ids: Option<&[String]>) -> Result<usize, OutboxError> {
+    /// Queues given-up deliveries of these webhooks again, from their first attempt: these, or all. Returns how many.
+    pub(super) fn retry(&self, names: &[&str], ids: Option<&[String]>) -> Result<usize, OutboxError> {
         let step = "be written";
         let now = stored(Moment::now());
         let mut connection = self.lock();
         let transaction = connection.transaction().map_err(at(step))?;
-        let sql = "UPDATE deliveries SET due_ms = ?1, attempts = 0 WHERE due_ms IS NULL";
+        let sql = "UPDATE deliveries SET due_ms = ?1, attempts = 0 WHERE due_ms IS NULL AND webhook = ?2";
         let mut retried = 0;
-        match ids {
-            None => retried += transaction.execute(sql, [now]).map_err(at(step))?,
-            Some(ids) => {
-                for id in ids {
-                    let one = format!("{sql} AND id = ?2");
-                    retried += transaction.execute(&one, params![now, id]).map_err(at(step))?;
+        for name in names {
+            match ids {
+                None => retried += transaction.execute(sql, params![now, name]).map_err(at(step))?,
+                Some(ids) => {
+                    let one = format!("{sql} AND id = ?3");
+                    for id in ids {
+                        retried += transaction.execute(&one, params![now, name, id]).map_err(at(step))?;
+                    }
                 }
             }
         }
@@ -331,6 +340,12 @@ impl Outbox {
         }
         Ok(counts.into_values().collect())
     }
+}
+
+fn remove_oldest_dead(connection: &Connection) -> Result<(), OutboxError> {
+    let sql = "DELETE FROM deliveries WHERE due_ms IS NULL AND number <= \
+               (SELECT number FROM deliveries WHERE due_ms IS NULL ORDER BY number DESC LIMIT 1 OFFSET ?1)";
+    connection.execute(sql, [MAX_DEAD]).map(drop).map_err(at("be written"))
 }
 
 fn stored(moment: Moment) -> i64 {
@@ -401,8 +416,9 @@ mod tests {
         outbox.fail(next.number, &failed).unwrap();
         let count = |waiting, dead| WebhookCounts { webhook: "chat".to_owned(), waiting, dead };
         assert_eq!(outbox.counts(&["chat"]).unwrap(), [count(0, 1)]);
-        assert_eq!(outbox.retry(Some(&["another".to_owned()])).unwrap(), 0);
-        assert_eq!(outbox.retry(Some(std::slice::from_ref(&next.id))).unwrap(), 1);
+        assert_eq!(outbox.retry(&["chat"], Some(&["another".to_owned()])).unwrap(), 0);
+        assert_eq!(outbox.retry(&["renamed"], None).unwrap(), 0, "nobody would send it");
+        assert_eq!(outbox.retry(&["chat"], Some(std::slice::from_ref(&next.id))).unwrap(), 1);
         assert_eq!(outbox.counts(&["chat"]).unwrap(), [count(1, 0)]);
         outbox.give_up_others(&["chat"]).unwrap();
         assert_eq!(outbox.counts(&["chat"]).unwrap(), [count(1, 0)]);
@@ -437,5 +453,25 @@ mod tests {
         let dead = outbox.list(true, 0, 5000).unwrap();
         assert_eq!(dead.len(), usize::try_from(MAX_DEAD).unwrap());
         assert_eq!(dead.last().map(|last| last.number), Some(next.number));
+    }
+
+    #[test]
+    fn a_receiver_that_is_down_keeps_nothing_from_the_others() {
+        let place = tempfile::tempdir().unwrap();
+        let outbox = Outbox::open(&place.path().join("outbox.sqlite3")).unwrap();
+        outbox
+            .lock()
+            .execute_batch(&format!(
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {MAX_WAITING}) \
+                 INSERT INTO deliveries (id, webhook, type, body, created_ms, due_ms) \
+                 SELECT 'old' || i, 'down', 't', 'b', 1, 1 FROM n"
+            ))
+            .unwrap();
+        let both = [webhook("chat", &[KIND]), webhook("down", &[KIND])];
+        outbox.report(KIND, "new", &json!({}), &both).unwrap();
+        assert_eq!(outbox.wait_for_due("chat").unwrap().kind, "run.finished");
+        let dead = outbox.list(true, 0, 10).unwrap();
+        assert_eq!(dead[0].problem.as_deref(), Some("too many deliveries wait for this webhook"));
+        assert_eq!((dead.len(), dead[0].webhook.as_str()), (1, "down"));
     }
 }

@@ -82,14 +82,29 @@ impl Sender {
             Err(error) => return self.log_problem(&Err(error)),
         };
         loop {
-            let sent = self.outbox.wait_for_due(&webhook.name).and_then(|delivery| {
+            let attempted = self.outbox.wait_for_due(&webhook.name).map(|delivery| {
                 let result = attempt(&fetcher, webhook, &delivery);
-                self.settle(webhook, &delivery, result)
+                (delivery, result)
             });
-            if sent.is_err() {
-                self.log_problem(&sent);
-                std::thread::sleep(ERROR_PAUSE);
+            match attempted {
+                Ok((delivery, result)) => self.settle_surely(webhook, &delivery, &result),
+                Err(error) => {
+                    self.log_problem(&Err(error));
+                    std::thread::sleep(ERROR_PAUSE);
+                }
             }
+        }
+    }
+
+    /// A result that cannot be stored, because the disk is full, must not become another attempt.
+    fn settle_surely(&self, webhook: &OutgoingWebhook, delivery: &QueuedDelivery, result: &AttemptResult) {
+        loop {
+            let settled = self.settle(webhook, delivery, result);
+            if settled.is_ok() {
+                return;
+            }
+            self.log_problem(&settled);
+            std::thread::sleep(ERROR_PAUSE);
         }
     }
 
@@ -97,7 +112,7 @@ impl Sender {
         &self,
         webhook: &OutgoingWebhook,
         delivery: &QueuedDelivery,
-        result: AttemptResult,
+        result: &AttemptResult,
     ) -> Result<(), OutboxError> {
         let attempts = delivery.attempts + 1;
         let AttemptResult { status, problem, is_final } = result;
@@ -111,12 +126,14 @@ impl Sender {
                 "delivered"
             }
             Some(problem) => {
+                let problem = problem.clone();
                 let pause = next_pause(attempts).filter(|_| !is_final);
                 let due = pause.map(|pause| Moment::now().millis().saturating_add(as_millis(pause)));
                 line["problem"] = problem.as_str().into();
                 line["next"] = due.map(|due| Moment::from_millis(due).rfc3339()).into();
                 let due_ms = due.and_then(|due| i64::try_from(due).ok());
-                self.outbox.fail(delivery.number, &FailedAttempt { attempts, due_ms, status, problem })?;
+                self.outbox
+                    .fail(delivery.number, &FailedAttempt { attempts, due_ms, status: *status, problem })?;
                 if due_ms.is_some() { "failed" } else { "given_up" }
             }
         };
