@@ -96,6 +96,10 @@ fn upstream(authority: &TestAuthority, host: &str, port: u16, path: &str) -> Htt
 }
 
 async fn send(upstream: &HttpUpstream) -> Result<(UpstreamResponse, Vec<u8>), UpstreamError> {
+    send_as(Wire::Messages, upstream).await
+}
+
+async fn send_as(wire: Wire, upstream: &HttpUpstream) -> Result<(UpstreamResponse, Vec<u8>), UpstreamError> {
     let body = Bytes::from_static(b"{}");
     let mut headers = HeaderMap::new();
     headers.insert("x-api-key", HeaderValue::from_static("placeholder"));
@@ -103,13 +107,8 @@ async fn send(upstream: &HttpUpstream) -> Result<(UpstreamResponse, Vec<u8>), Up
     headers.insert("cookie", HeaderValue::from_static("a=b"));
     headers.insert("anthropic-beta", HeaderValue::from_static("x-1"));
     let request = ModelRequest::default();
-    let outgoing = UpstreamRequest {
-        wire: Wire::Messages,
-        request: &request,
-        body: &body,
-        headers: &headers,
-        query: Some("beta=true"),
-    };
+    let outgoing =
+        UpstreamRequest { wire, request: &request, body: &body, headers: &headers, query: Some("beta=true") };
     let mut reply = upstream.send(outgoing).await?;
     let mut all = Vec::new();
     while let Some(portion) = reply.body.next().await {
@@ -220,7 +219,8 @@ async fn sent_head(name: &str, credential: &str, path: &str, config: &[(&str, &s
     let dialer = Dialer::new(Arc::new(resolver), authority.roots());
     let settings = settings(credential, &format!("https://api.test:{port}{path}"), config);
     let upstream = HttpUpstream::new(service(name), &settings, Arc::new(dialer)).unwrap();
-    send(&upstream).await.unwrap();
+    let wire = service(name).wires.last().unwrap();
+    send_as(*wire, &upstream).await.unwrap();
     heads.lock().unwrap()[0].clone()
 }
 
@@ -249,7 +249,10 @@ async fn settings_of_the_provider_reach_the_service() {
     assert!(head.contains("openai-organization: org-1") && head.contains("openai-project: proj_2"), "{head}");
     let azure = &[("api_version", "2024-10-21"), ("deployment", "d")];
     let head = sent_head("azure-openai", "AZURE_OPENAI_API_KEY", "/openai", azure).await;
-    assert!(head.starts_with("POST /openai/deployments/d/messages?api-version=2024-10-21 "), "{head}");
+    assert!(
+        head.starts_with("POST /openai/deployments/d/chat/completions?api-version=2024-10-21 "),
+        "{head}"
+    );
 }
 
 #[test]
