@@ -52,6 +52,7 @@ mod learned;
 mod leaving;
 mod library;
 mod live;
+mod mcp;
 mod merge;
 mod merge_fields;
 mod merge_layers;

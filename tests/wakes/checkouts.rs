@@ -103,6 +103,10 @@ fn a_fleet_needs_a_shared_store_and_a_token_that_is_set() {
     let ran = world.run(&[&unset[..], &["--checkout-token", "UNSET_TOKEN"]].concat());
     assert_eq!(ran.code, 4, "{}", ran.err);
     assert!(ran.err.contains("UNSET_TOKEN is not set"), "{}", ran.err);
+    let two = ["--checkout", "https://git.example.com/acme", "--checkout-token", "PATH"];
+    let ran = world.run(&[&unset[..], &two].concat());
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(ran.err.contains("--checkout-token is for one server"), "{}", ran.err);
     let ran = world.run(&["worker", "--checkout", "http://git.example.com/acme"]);
     assert_eq!(ran.code, 2, "{}", ran.err);
     assert!(ran.err.contains("plain HTTP is only accepted for localhost"), "{}", ran.err);

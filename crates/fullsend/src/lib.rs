@@ -23,6 +23,7 @@ mod harness;
 mod image;
 mod inputs;
 mod lasting;
+mod mcp;
 mod preflight;
 mod provision;
 mod publish;

@@ -1,6 +1,6 @@
 //! Where a worker fetches the repositories of sessions from, and with which token.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use base64::Engine as _;
@@ -20,7 +20,8 @@ pub struct CheckoutOptions {
     /// repeated
     #[arg(long, value_name = "URL", value_parser = CheckoutRoot::parse, conflicts_with_all = ["repo", "fullsend_dir", "config_ref"])]
     checkout: Vec<CheckoutRoot>,
-    /// Use the token in this variable for checkouts [default: GH_TOKEN for GitHub, GITLAB_TOKEN for GitLab]
+    /// Use the token in this variable for checkouts, all from one server [default: GH_TOKEN for github.com or GH_HOST,
+    /// GITLAB_TOKEN for gitlab.com or GITLAB_HOST]
     #[arg(long, value_name = "NAME", requires = "checkout")]
     checkout_token: Option<String>,
 }
@@ -37,6 +38,15 @@ impl CheckoutOptions {
                     "name it with --store or FULLSEND_SESSION_STORE, here and where sessions are created",
                 ));
         }
+        let origins: BTreeSet<&str> =
+            self.checkout.iter().map(|root| root.transport.origin.as_str()).collect();
+        if self.checkout_token.is_some() && origins.len() > 1 {
+            return Err(Failure::new(
+                Exit::Usage,
+                "--checkout-token is for one server, and --checkout names more",
+            )
+            .help("start one worker for each server, so that no server gets another one's token"));
+        }
         let home = || variable("HOME").map(|home| PathBuf::from(home).join(".cache"));
         let cache = xdg_directory("XDG_CACHE_HOME").or_else(home);
         let cache =
@@ -47,10 +57,16 @@ impl CheckoutOptions {
 
     fn with_access(&self, root: &CheckoutRoot) -> Result<CheckoutRoot, Failure> {
         let mut root = root.clone();
-        let tracker = match root.host() {
-            host if host.contains("github") => Some(TrackerName::Github),
-            host if host.contains("gitlab") => Some(TrackerName::Gitlab),
-            _ => None,
+        // A token goes to the server that it was made for, and to no other.
+        let is_host = |name: &str, other: &str| {
+            root.host() == name || variable(other).is_some_and(|host| host.eq_ignore_ascii_case(root.host()))
+        };
+        let tracker = if is_host("github.com", "GH_HOST") {
+            Some(TrackerName::Github)
+        } else if is_host("gitlab.com", "GITLAB_HOST") {
+            Some(TrackerName::Gitlab)
+        } else {
+            None
         };
         let token = match &self.checkout_token {
             Some(name) => Some(variable(name).ok_or_else(|| {

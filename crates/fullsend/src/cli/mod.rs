@@ -34,6 +34,7 @@ mod local_time;
 mod lock;
 mod lock_options;
 mod man;
+mod mcp;
 mod migrate;
 mod models;
 #[cfg(test)]
@@ -103,6 +104,9 @@ enum Command {
     /// Show runs and sessions in the browser, and serve them as an HTTP API
     #[command(after_help = "Example:\n  fullsend serve")]
     Serve(serve::Arguments),
+    /// Serve fullsend as tools to an MCP client, over standard input and output
+    #[command(after_help = "Example:\n  fullsend mcp\n  claude mcp add fullsend -- fullsend mcp")]
+    Mcp(mcp::Arguments),
     /// Test which events of a forge start which harnesses
     #[command(after_help = "Example:\n  fullsend trigger test --event payload.json --kind issues")]
     Trigger(trigger::Arguments),
@@ -251,6 +255,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::SelfTest(arguments) => self_test::run(&arguments),
         Command::Session(arguments) => session::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Mcp(arguments) => mcp::run(&arguments),
         Command::Trigger(arguments) => trigger::run(&arguments),
         Command::Ci(arguments) => ci::run(&arguments),
         Command::Worker(arguments) => worker::run(&arguments),

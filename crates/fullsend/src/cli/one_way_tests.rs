@@ -10,6 +10,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("image rm", "removes"),
     ("image gc", "removes"),
     ("serve", "serves an HTTP API"),
+    ("mcp", "a protocol"),
     ("init", "writes files"),
     ("ci render", "a document of YAML"),
     ("trigger head", "one name"),

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::FlockOperation;
 use sha2::{Digest, Sha256};
@@ -24,6 +24,8 @@ const FRESH: Duration = Duration::from_secs(30);
 const MAX_UNUSED: usize = 2;
 /// How long a worker waits for another one that fetches the same repository.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(900);
+/// How long a repository that nobody asks for stays in the cache. No wake takes as long.
+const FORGOTTEN: Duration = Duration::from_secs(30 * 24 * 3_600);
 const LOCK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Where repositories may be fetched from: a server and the start of a path on it.
@@ -140,6 +142,13 @@ impl fmt::Display for CheckoutError {
     }
 }
 
+impl CheckoutError {
+    /// Whether another try may succeed although nobody changes anything.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Git { .. })
+    }
+}
+
 impl std::error::Error for CheckoutError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
@@ -195,6 +204,9 @@ impl Checkouts {
             fetch(root, &url, &place, &commit)?;
             lay_out(&url, &place, &commit)?;
             remove_unused(&place);
+            remove_forgotten(&self.cache);
+            // It took its time: the wake that follows the check needs no second look.
+            self.remember(&url, &commit);
         }
         let inside = directory.join(&below);
         if !inside.is_dir() || inside.canonicalize().map_err(unusable)? != inside {
@@ -221,9 +233,13 @@ impl Checkouts {
         let listed = String::from_utf8_lossy(&listed);
         let commit = listed.split_whitespace().next().filter(|text| is_commit(text));
         let commit = commit.ok_or_else(|| CheckoutError::NoCommit { url: url.to_owned() })?.to_owned();
-        let now = (commit.clone(), Instant::now());
-        self.fresh.lock().unwrap_or_else(PoisonError::into_inner).insert(url.to_owned(), now);
+        self.remember(url, &commit);
         Ok(commit)
+    }
+
+    fn remember(&self, url: &str, commit: &str) {
+        let now = (commit.to_owned(), Instant::now());
+        self.fresh.lock().unwrap_or_else(PoisonError::into_inner).insert(url.to_owned(), now);
     }
 }
 
@@ -252,7 +268,8 @@ fn lay_out(url: &str, place: &Path, commit: &str) -> Result<(), CheckoutError> {
     let words = ["fetch", "--quiet", "--no-tags", "--depth=1", "--end-of-options", &mirror, &reference];
     let fetched = command::fetching(&unfinished, &words, &[], Transport::File);
     fetched.and_then(|output| output.succeeded("fetch")).map_err(failed)?;
-    let checked_out = command::in_own(&unfinished, &["checkout", "--quiet", "--detach", commit], &[]);
+    let words = ["checkout", "--quiet", "--detach", commit];
+    let checked_out = command::fetching(&unfinished, &words, &[], Transport::File);
     checked_out.and_then(|output| output.succeeded("checkout")).map_err(failed)?;
     let config = unfinished.join(".git/config");
     let mut settings = std::fs::read_to_string(&config).map_err(unusable)?;
@@ -261,23 +278,52 @@ fn lay_out(url: &str, place: &Path, commit: &str) -> Result<(), CheckoutError> {
     std::fs::rename(&unfinished, place.join(commit)).map_err(unusable)
 }
 
-/// Removes the oldest checkouts that no worker uses. What cannot be removed is tried again next time.
+/// Removes the oldest checkouts that no worker uses, and what the mirror has of them. What cannot be removed is tried again
+/// next time.
 fn remove_unused(place: &Path) {
-    let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
-    let mut checkouts: Vec<_> = entries
+    let mut checkouts: Vec<_> = entries(place)
         .filter(|entry| entry.file_name().to_str().is_some_and(is_commit))
         .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
         .collect();
     checkouts.sort();
     let surplus = checkouts.len().saturating_sub(MAX_UNUSED + 1);
+    let mirror = place.join("mirror");
+    let git = |words: &[&str]| drop(command::fetching(&mirror, words, &[], Transport::File));
     for (_, path) in checkouts.into_iter().take(surplus) {
         let hold = path.with_extension("hold");
         let is_free = File::open(&hold)
             .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok());
-        if is_free && std::fs::remove_dir_all(&path).is_ok() {
+        // Under its name a checkout is always whole.
+        let removed = path.with_extension("removed");
+        if is_free && std::fs::rename(&path, &removed).is_ok() {
             drop(std::fs::remove_file(&hold));
+            let commit = path.file_name().unwrap_or_default().to_string_lossy();
+            git(&["update-ref", "-d", &format!("refs/fullsend/{commit}")]);
         }
     }
+    for entry in entries(place).filter(|entry| entry.path().extension().is_some_and(|end| end == "removed")) {
+        drop(std::fs::remove_dir_all(entry.path()));
+    }
+    if surplus > 0 {
+        git(&["gc", "--quiet", "--prune=now"]);
+    }
+}
+
+/// Removes the repositories that nobody has asked for in a long time.
+fn remove_forgotten(cache: &Path) {
+    for place in entries(cache) {
+        let path = place.path();
+        let Ok(file) = File::open(path.join("lock")) else { continue };
+        let age = file.metadata().and_then(|about| about.modified()).ok().and_then(|at| at.elapsed().ok());
+        let is_old = age.is_some_and(|age| age > FORGOTTEN);
+        if is_old && rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            drop(std::fs::remove_dir_all(&path));
+        }
+    }
+}
+
+fn entries(directory: &Path) -> impl Iterator<Item = std::fs::DirEntry> {
+    std::fs::read_dir(directory).into_iter().flatten().flatten()
 }
 
 /// A directory for one address.
@@ -306,6 +352,7 @@ fn lock(path: &Path) -> io::Result<File> {
         }
         std::thread::sleep(LOCK_INTERVAL);
     }
+    file.set_modified(SystemTime::now())?;
     Ok(file)
 }
 

@@ -13,9 +13,9 @@ use crate::cancel::Cancel;
 use crate::scripts::{self, Script, ScriptError};
 
 const TIME: Duration = Duration::from_secs(120);
-/// The most that a call over a network may take.
-const NETWORK_TIME: Duration = Duration::from_secs(900);
-/// The most that one call may print.
+/// The most that a call with a transport may take: it may copy a whole repository.
+const LONG_TIME: Duration = Duration::from_secs(900);
+/// The most that one call without a transport may write, and the most that is read of what any call prints.
 const MAX_OUTPUT: u64 = 96 << 20;
 
 /// Why git did not do what was asked.
@@ -193,12 +193,12 @@ pub fn run(call: &GitCall<'_>) -> Result<GitOutput, GitError> {
     let mut environment = environment(call);
     environment.insert("FULLSEND_INPUT".to_owned(), input.display().to_string());
     environment.insert("FULLSEND_OUTPUT".to_owned(), output.display().to_string());
-    // The shell connects the two files and bounds the second one, in blocks of 512 bytes.
-    let connect =
-        format!("ulimit -f {}; exec git \"$@\" <\"$FULLSEND_INPUT\" >\"$FULLSEND_OUTPUT\"", MAX_OUTPUT / 512);
+    // The shell connects the two files and bounds what is written, in blocks of 512 bytes. A pack may be larger.
+    let is_local = matches!(call.transport, Transport::None);
+    let bound = if is_local { format!("ulimit -f {}; ", MAX_OUTPUT / 512) } else { String::new() };
+    let connect = format!("{bound}exec git \"$@\" <\"$FULLSEND_INPUT\" >\"$FULLSEND_OUTPUT\"");
     let mut arguments = vec!["-c".to_owned(), connect, "git".to_owned()];
     // A transport's variable says which protocols are allowed; this setting would forbid them again.
-    let is_local = matches!(call.transport, Transport::None);
     for setting in SETTINGS.iter().filter(|setting| is_local || **setting != "protocol.allow=never") {
         arguments.extend(["-c".to_owned(), (*setting).to_owned()]);
     }
@@ -208,7 +208,7 @@ pub fn run(call: &GitCall<'_>) -> Result<GitOutput, GitError> {
         arguments: &arguments,
         working_directory: call.directory,
         environment,
-        time: if matches!(call.transport, Transport::Http(_)) { NETWORK_TIME } else { TIME },
+        time: if is_local { TIME } else { LONG_TIME },
         cancel: &Cancel::default(),
     })
     .map_err(GitError::Start)?;

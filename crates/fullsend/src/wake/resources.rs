@@ -56,9 +56,11 @@ pub fn mounts(resources: &[SessionResource], remote: &RemoteAccess<'_>) -> Resul
                 let why = "no prefix in the harness's `allowed_remote_resources` covers it";
                 return Err(wrong(why.to_owned()));
             }
-            // A server that does not answer now may answer later.
-            fetch(&url, remote.resources)
-                .map_err(|error| PrepareError::transient(format!("{}: {error}", name())))?
+            fetch(&url, remote.resources).map_err(|error| match error {
+                RemoteError::Digest { .. } | RemoteError::Files { .. } => wrong(error.to_string()),
+                // A server that does not answer now may answer later.
+                error => PrepareError::transient(format!("{}: {error}", name())),
+            })?
         } else {
             path_of_host(&resource.source)
                 .ok_or_else(|| wrong("the source is missing, or a symlink replaced it".to_owned()))?

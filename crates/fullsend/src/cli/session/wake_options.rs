@@ -80,10 +80,13 @@ fn end_process() -> ! {
     std::process::exit(i32::from(Exit::Terminated.code()))
 }
 
-/// The session's repository. A server that does not answer now may answer later.
+/// The session's repository.
 fn check_out(checkouts: &Checkouts, header: &SessionHeader) -> Result<Checkout, PrepareError> {
     let repository = header.repository.as_deref().unwrap_or_default();
-    checkouts.open(repository).map_err(|error| PrepareError::transient(error.to_string()))
+    checkouts.open(repository).map_err(|error| match error.is_transient() {
+        true => PrepareError::transient(error.to_string()),
+        false => PrepareError::missing(error.to_string()),
+    })
 }
 
 impl WakeOptions {
