@@ -155,13 +155,13 @@ const TOOLS: &[Tool] = &[
         arguments: &[
             optional(
                 "repo",
-                Place::Option("repo"),
-                "The directory that it shows; without it, an empty workspace",
+                Place::Path("repo"),
+                "The directory of the repository that it shows; without it, none",
             ),
             optional(
                 "policy",
-                Place::Option("policy"),
-                "A policy file: what commands may read, write and reach",
+                Place::Path("policy"),
+                "A policy file in the repository: what commands may reach",
             ),
             optional("image", Place::Image("image"), "An image of a registry to use as the root"),
             optional("name", Place::Option("name"), "A name to use in place of the id"),
