@@ -118,11 +118,13 @@ impl TriggerEvent {
         &self.0
     }
 
-    /// Whether the forge says that the actor may write to the repository. Whoever adds a label may.
+    /// Whether the forge says that the actor may write to the repository, or may label what others wrote. A label on one's own
+    /// issue proves nothing: the template of an issue labels what a stranger opens.
     pub fn is_authorized(&self) -> bool {
         let text = |path: &str| self.0.pointer(path).and_then(Json::as_str).unwrap_or_default();
-        text("/transition/label/action") == "added"
-            || ["admin", "maintain", "write"].contains(&text("/actor/role"))
+        let is_author = self.0.pointer("/actor/is_entity_author") == Some(&Json::Bool(true));
+        let labels_others = text("/transition/label/action") == "added" && !is_author;
+        labels_others || ["admin", "maintain", "write"].contains(&text("/actor/role"))
     }
 }
 
@@ -289,6 +291,21 @@ mod tests {
             "sender": { "login": "bob", "type": "User" },
         });
         TriggerEvent::of_github("issues", &payload).unwrap()
+    }
+
+    #[test]
+    fn a_label_on_ones_own_issue_proves_nothing() {
+        let labeled = |sender: &str, association: &str| {
+            let payload = json!({
+                "action": "labeled", "label": { "name": "triage" }, "sender": { "login": sender },
+                "repository": { "full_name": "acme/widgets" },
+                "issue": { "number": 3, "user": { "login": "mallory" }, "author_association": association },
+            });
+            TriggerEvent::of_github("issues", &payload).unwrap().is_authorized()
+        };
+        assert!(!labeled("mallory", "NONE"), "the template of the issue set it");
+        assert!(labeled("mallory", "COLLABORATOR"));
+        assert!(labeled("ann", "NONE"), "somebody else who may label");
     }
 
     #[test]

@@ -66,8 +66,10 @@ const SECRET_PARTS: &[&str] = &["TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL", 
 /// Whole words of such names.
 const SECRET_WORDS: &[&str] = &["PAT", "PWD", "AUTH", "DSN", "CERT"];
 
-/// What the CI or fullsend sets.
-const SET_BY_CI: &[&str] = &["GITHUB_", "RUNNER_", "CI_", "HOME", "PATH"];
+/// What every job has.
+const SET_BY_SYSTEM: &[&str] = &["HOME", "PATH", "CI_JOB_TOKEN"];
+/// The starts of names that the CI sets, but for secrets: those it sets only where the pipeline asks for them.
+const SET_BY_CI: &[&str] = &["GITHUB_", "RUNNER_", "CI_"];
 
 impl CiSystem {
     /// The file in the repository that the pipeline is in.
@@ -129,8 +131,9 @@ impl Job {
         let harness = &checked.resolved.harness;
         let mut variables = BTreeMap::new();
         let mut add = |name: &str, kind: Option<VariableKind>| {
-            let is_set = name == CONFIGURATION_DIRECTORY || SET_BY_CI.iter().any(|set| name.starts_with(set));
-            if !is_set {
+            let is_set_by_ci =
+                SET_BY_CI.iter().any(|set| name.starts_with(set)) && kind_of(name) != VariableKind::Secret;
+            if name != CONFIGURATION_DIRECTORY && !SET_BY_SYSTEM.contains(&name) && !is_set_by_ci {
                 let known = variables.entry(name.to_owned()).or_insert_with(|| kind_of(name));
                 *known = kind.unwrap_or(*known);
             }

@@ -260,8 +260,12 @@ spec:
     )
 }
 
+/// Minutes for the step before the run.
+const DECIDE_MINUTES: u64 = 10;
+
 fn task_run(job: &Job) -> String {
     let resource = job.resource_name();
+    let minutes = job.timeout_minutes + DECIDE_MINUTES;
     format!(
         r#"    - apiVersion: tekton.dev/v1
       kind: TaskRun
@@ -269,6 +273,7 @@ fn task_run(job: &Job) -> String {
         generateName: {resource}-
       spec:
         serviceAccountName: fullsend
+        timeout: {minutes}m
         taskRef:
           name: {resource}
         podTemplate:
