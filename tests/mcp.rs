@@ -35,7 +35,7 @@ impl Client {
     }
 
     /// Sends a call and returns its id.
-    fn send(&mut self, tool: &str, arguments: Json) -> u64 {
+    fn send(&mut self, tool: &str, arguments: &Json) -> u64 {
         self.last_id += 1;
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -48,7 +48,7 @@ impl Client {
         self.last_id
     }
 
-    fn call(&mut self, tool: &str, arguments: Json) -> Json {
+    fn call(&mut self, tool: &str, arguments: &Json) -> Json {
         let id = self.send(tool, arguments);
         let answer = self.read();
         assert_eq!(answer["id"], id, "{answer}");
@@ -70,22 +70,22 @@ fn text(result: &Json) -> &str {
 fn a_client_runs_harnesses_and_reads_their_records() {
     let world = World::scripted("", r#"{"turns":[[{"finish":{"summary":"x"}}]]}"#);
     let mut client = Client::start(&world);
-    let listed = client.call("list_harnesses", json!({}));
+    let listed = client.call("list_harnesses", &json!({}));
     assert_eq!(listed["structuredContent"]["documents"][0]["name"], "triage", "{listed}");
-    let checked = client.call("check", json!({ "harness": "triage" }));
+    let checked = client.call("check", &json!({ "harness": "triage" }));
     assert_eq!(checked["isError"], false, "{checked}");
-    let ran = client.call("run_harness", json!({ "harness": "triage" }));
+    let ran = client.call("run_harness", &json!({ "harness": "triage" }));
     assert_eq!(ran["isError"], false, "{ran}");
     let result: Json = serde_json::from_str(text(&ran)).unwrap();
     assert_eq!(result["summary"], "x", "{ran}");
-    let shown = client.call("runs_show", json!({}));
+    let shown = client.call("runs_show", &json!({}));
     assert_eq!(shown["structuredContent"]["document"]["harness"], "triage", "{shown}");
-    let missing = client.call("run_harness", json!({ "harness": "none" }));
+    let missing = client.call("run_harness", &json!({ "harness": "none" }));
     assert_eq!(missing["isError"], true);
     assert!(text(&missing).contains("there is no harness `none`"), "{missing}");
     world.write("repo/p.yaml", "version: 1\nnetwork_policies: {}\n");
     let asked = json!({ "policy": "p.yaml", "method": "GET", "url": "https://example.com/" });
-    let tested = client.call("policy_test", asked);
+    let tested = client.call("policy_test", &asked);
     assert!(text(&tested).contains("deny") || text(&tested).contains("denied"), "{tested}");
     assert_eq!(client.end(), 0);
 }
@@ -94,31 +94,31 @@ fn a_client_runs_harnesses_and_reads_their_records() {
 fn a_client_uses_a_sandbox_that_ends_with_the_server() {
     let world = World::with_harness();
     let mut client = Client::start(&world);
-    let created = client.call("sandbox_create", json!({ "repo": "." }));
+    let created = client.call("sandbox_create", &json!({ "repo": "." }));
     assert_eq!(created["isError"], false, "{created}");
     let id = created["structuredContent"]["output"].as_str().unwrap().to_owned();
-    let put = client.call("sandbox_put", json!({ "sandbox": id, "path": "a.txt", "content": "one\n" }));
+    let put = client.call("sandbox_put", &json!({ "sandbox": id, "path": "a.txt", "content": "one\n" }));
     assert_eq!(put["isError"], false, "{put}");
     let command = ["sh", "-c", "cat a.txt; echo two >&2; exit 3"];
-    let ran = client.call("sandbox_exec", json!({ "sandbox": id, "command": command }));
+    let ran = client.call("sandbox_exec", &json!({ "sandbox": id, "command": command }));
     assert_eq!((&ran["isError"], &ran["structuredContent"]["exit_code"]), (&json!(true), &json!(3)), "{ran}");
     assert_eq!(text(&ran), "one\n");
     assert_eq!(ran["content"][1]["text"], "two");
-    let read = client.call("sandbox_get", json!({ "sandbox": id, "path": "a.txt" }));
+    let read = client.call("sandbox_get", &json!({ "sandbox": id, "path": "a.txt" }));
     assert_eq!(text(&read), "one\n", "{read}");
 
     std::os::unix::fs::symlink("/", world.path("repo/everything")).unwrap();
     for outside in ["/etc", "..", "everything/etc"] {
-        let refused = client.call("sandbox_create", json!({ "repo": outside }));
+        let refused = client.call("sandbox_create", &json!({ "repo": outside }));
         assert_eq!(refused["isError"], true, "{refused}");
         assert!(text(&refused).contains("which this server serves"), "{refused}");
     }
 
     // A call that is cancelled gets no answer, and stops nothing else.
-    let cancelled = client.send("sandbox_exec", json!({ "sandbox": id, "command": ["sleep", "600"] }));
+    let cancelled = client.send("sandbox_exec", &json!({ "sandbox": id, "command": ["sleep", "600"] }));
     let cancel = json!({ "requestId": cancelled, "reason": "enough" });
     client.write(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel }));
-    let listed = client.call("sandbox_list", json!({}));
+    let listed = client.call("sandbox_list", &json!({}));
     assert!(text(&listed).contains(&id), "{listed}");
     assert_eq!(client.end(), 0);
     crate::support::wait_for(|| {
@@ -132,7 +132,7 @@ fn a_client_uses_a_sandbox_that_ends_with_the_server() {
 fn a_signal_ends_the_server_and_its_runs() {
     let world = World::scripted("", r#"{"turns":[[{"shell":"true; tail -f /dev/null"}]]}"#);
     let mut client = Client::start(&world);
-    client.send("run_harness", json!({ "harness": "triage" }));
+    client.send("run_harness", &json!({ "harness": "triage" }));
     crate::support::wait_for(|| {
         let listed = world.run(&["runs", "list", "--json"]).out;
         listed.contains("triage").then_some(())

@@ -9,8 +9,8 @@ fn answered(message: &Json) -> Json {
     }
 }
 
-fn called(name: &str, arguments: Json) -> Result<Vec<String>, String> {
-    tools::command(name, &arguments).map(|command| command.arguments)
+fn called(name: &str, arguments: &Json) -> Result<Vec<String>, String> {
+    tools::command(name, arguments).map(|command| command.arguments)
 }
 
 fn current(method: &str) -> Json {
@@ -87,22 +87,22 @@ fn messages_that_are_no_requests() {
 #[test]
 fn arguments_become_words_that_are_no_options() {
     let words = |words: &[&str]| Ok(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
-    assert_eq!(called("check", json!({})), words(&["check", "--json"]));
-    assert_eq!(called("check", json!({ "harness": "triage" })), words(&["check", "--json", "--", "triage"]));
+    assert_eq!(called("check", &json!({})), words(&["check", "--json"]));
+    assert_eq!(called("check", &json!({ "harness": "triage" })), words(&["check", "--json", "--", "triage"]));
     assert_eq!(
-        called("run_harness", json!({ "harness": "a", "prompt": "--dry-run" })),
+        called("run_harness", &json!({ "harness": "a", "prompt": "--dry-run" })),
         words(&["run", "--output=json", "--quiet", "--prompt=--dry-run", "--", "a"])
     );
     assert_eq!(
-        called("sandbox_exec", json!({ "sandbox": "s", "command": ["env"], "env": { "K": "v=w" } })),
+        called("sandbox_exec", &json!({ "sandbox": "s", "command": ["env"], "env": { "K": "v=w" } })),
         words(&["sandbox", "exec", "--env=K=v=w", "s", "--", "env"])
     );
     assert_eq!(
-        called("sandbox_exec", json!({ "sandbox": "s", "command": ["ls", "-la"], "cwd": "/tmp" })),
+        called("sandbox_exec", &json!({ "sandbox": "s", "command": ["ls", "-la"], "cwd": "/tmp" })),
         words(&["sandbox", "exec", "--cwd=/tmp", "s", "--", "ls", "-la"])
     );
     assert_eq!(
-        called("sandbox_get", json!({ "sandbox": "s", "path": "a" })),
+        called("sandbox_get", &json!({ "sandbox": "s", "path": "a" })),
         words(&["sandbox", "get", "--", "s", "a", "-"])
     );
     let put =
@@ -129,7 +129,7 @@ fn arguments_become_words_that_are_no_options() {
         ("sandbox_create", json!({ "image": "../a" }), "a name in a registry"),
         ("policy_test", json!({ "policy": "p\u{0}", "method": "GET", "url": "u" }), "has no NUL"),
     ] {
-        let error = called(name, arguments).unwrap_err();
+        let error = called(name, &arguments).unwrap_err();
         assert!(error.contains(why), "{error}");
     }
 }
