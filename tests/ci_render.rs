@@ -313,7 +313,7 @@ fn the_script_of_a_gitlab_job_decides_and_runs() {
         let payload = json!({
             "object_kind": "merge_request",
             "object_attributes": { "action": "update", "iid": 6, "author_id": 1, "url": "https://example.com/6" },
-            "user": { "username": "ann", "id": 1 }, "project": { "path_with_namespace": "acme/widgets" },
+            "user": { "username": "ann", "id": 2 }, "project": { "path_with_namespace": "acme/widgets" },
             "labels": labels, "changes": { "labels": { "previous": [], "current": labels } },
         });
         world.write("payload.json", payload.to_string());
