@@ -40,14 +40,15 @@ fn a_worker_is_killed(runtime: &str) {
     let story = [when(EVERY_WAKE, json!([shell(FOREVER), finish(sleeps("Never."))]))];
     let Some(stage) = Stage::of(&[runtime], &story) else { return };
     let id = stage.told("survive this");
-    let mut child = stage.world.spawn(&["worker", "--watch", "--lease-seconds", "2"]);
+    // Long enough for a busy machine to renew it, short enough to wait for its end.
+    let mut child = stage.world.spawn(&["worker", "--watch", "--lease-seconds", "5"]);
     stage.wait_for(&id, FOREVER);
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(stage.show(&id)["pending"], 1, "nothing was consumed before the commit");
     stage.scenario(&[when(EVERY_WAKE, json!([finish(sleeps("Survived."))]))]);
     wait_for(|| {
-        let ran = stage.world.run(&["worker", "--once", "--json", "--lease-seconds", "2"]);
+        let ran = stage.world.run(&["worker", "--once", "--json"]);
         assert_eq!(ran.code, 0, "{}", ran.err);
         (!ran.out.is_empty()).then_some(())
     });
