@@ -26,7 +26,7 @@ pub struct AwsKey {
 #[derive(Debug, Clone, Copy)]
 pub enum SignedPayload<'a> {
     Bytes(&'a [u8]),
-    /// A hash, or a word of S3 that stands for one.
+    /// A hash, or a constant of S3 in its place, such as `UNSIGNED-PAYLOAD`.
     Hash(&'a str),
 }
 

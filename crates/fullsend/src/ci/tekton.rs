@@ -54,12 +54,12 @@ const TASK_HEAD: &str = r#"  params:
       mountPath: /record
   stepTemplate:
     image: $(params.image)
-    workingDir: /work
+    workingDir: /fullsend
     env:
       - name: HOME
-        value: /work/home
+        value: /fullsend/home
       - name: XDG_STATE_HOME
-        value: /work/state
+        value: /fullsend/state
     securityContext:
       runAsNonRoot: true
       runAsUser: 1000
@@ -74,7 +74,7 @@ const TASK_HEAD: &str = r#"  params:
       procMount: Unmasked
     volumeMounts:
       - name: work
-        mountPath: /work
+        mountPath: /fullsend
 "#;
 
 fn task(pipeline: &Pipeline, job: &Job) -> String {
@@ -116,11 +116,11 @@ spec:
 {environment}{mount}      script: |
         #!/bin/sh
         set -eu
-        [ -e /work/starts ] || exit 0
-        cd /work/repo
+        [ -e /fullsend/starts ] || exit 0
+        cd /fullsend/repo
         set -- --config-ref "refs/remotes/origin/$BASE"
-        if [ -s /work/event.json ]; then
-          set -- "$@" --event /work/event.json
+        if [ -s /fullsend/event.json ]; then
+          set -- "$@" --event /fullsend/event.json
           if [ -n "$KIND" ]; then set -- "$@" --event-kind "$KIND"; fi
         fi
         if [ -d /record ]; then set -- "$@" --output-dir /record; fi
@@ -152,9 +152,9 @@ fn decide(pipeline: &Pipeline, job: &Job) -> String {
 set -eu
 git clone -q -- "$URL" repo
 cd repo
-printf '%s' "$EVENT" > /work/event.json
-if [ -z "$EVENT" ]; then touch /work/starts; exit 0; fi
-set -- --event /work/event.json
+printf '%s' "$EVENT" > /fullsend/event.json
+if [ -z "$EVENT" ]; then touch /fullsend/starts; exit 0; fi
+set -- --event /fullsend/event.json
 if [ -n "$KIND" ]; then set -- "$@" --kind "$KIND"; fi
 starts=$(fullsend trigger test {name} --list{who} --config-ref "refs/remotes/origin/$BASE" "$@")
 if [ "$starts" != '["{name}"]' ]; then echo "the event does not start {name}"; exit 0; fi
@@ -164,7 +164,7 @@ if [ -n "$head" ]; then
   git fetch -q origin "$head"
   git checkout -q --detach FETCH_HEAD
 fi
-touch /work/starts
+touch /fullsend/starts
 "#
     )
 }

@@ -226,7 +226,7 @@ impl Arguments {
     }
 }
 
-/// What somebody wrote on a forge may be the value of a variable, and no part of a command or a path of the host.
+/// Text from a forge may be the value of a variable, but never a part of a command or of a path of the host.
 fn refuse_text_of_event(harness: &Harness) -> Result<(), Failure> {
     let kept = kept_by_host(harness);
     match kept.iter().find(|name| is_free_text(name)) {

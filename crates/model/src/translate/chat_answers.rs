@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 const MAX_HELD_BYTES: usize = 32 << 20;
 
 /// A comment, which every reader of such streams passes over.
-const SIGN_OF_LIFE: &[u8] = b": working\n\n";
+const KEEP_ALIVE: &[u8] = b": working\n\n";
 
 /// Some servers stop a turn with calls as if it had none, or give calls no id.
-pub(super) fn mended(mut answer: ModelAnswer) -> ModelAnswer {
+pub(super) fn with_complete_calls(mut answer: ModelAnswer) -> ModelAnswer {
     let mut calls = 0;
     for block in &mut answer.blocks {
         if let ContentBlock::ToolCall(call) = block {
@@ -25,11 +25,11 @@ pub(super) fn mended(mut answer: ModelAnswer) -> ModelAnswer {
             }
         }
     }
-    answer.stop = mended_stop(answer.stop, calls);
+    answer.stop = stop_reason(answer.stop, calls);
     answer
 }
 
-fn mended_stop(stop: StopReason, calls: usize) -> StopReason {
+fn stop_reason(stop: StopReason, calls: usize) -> StopReason {
     if stop == StopReason::EndTurn && calls > 0 { StopReason::ToolUse } else { stop }
 }
 
@@ -101,7 +101,7 @@ impl TranslatedStream {
         }
         // Who waits for the next byte learns that the service still sends.
         if out.is_empty() {
-            out.extend_from_slice(SIGN_OF_LIFE);
+            out.extend_from_slice(KEEP_ALIVE);
         }
         Ok(out)
     }
@@ -182,7 +182,7 @@ impl TranslatedStream {
         let Some(stop) = self.stop.take() else { return };
         self.close(out);
         let calls = std::mem::take(&mut self.calls);
-        let stop = mended_stop(stop, calls.len());
+        let stop = stop_reason(stop, calls.len());
         for (number, call) in calls.into_values().enumerate() {
             self.call(number + 1, call, out);
         }

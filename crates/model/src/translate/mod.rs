@@ -72,7 +72,7 @@ const TOO_LONG: &str = "prompt is too long";
 impl AnswerTranslation {
     /// A whole answer of the service.
     pub(crate) fn answer(&self, body: &[u8]) -> Result<Vec<u8>, WireError> {
-        let answer = chat_answers::mended(codec::read_answer(Wire::Chat, body)?);
+        let answer = chat_answers::with_complete_calls(codec::read_answer(Wire::Chat, body)?);
         let answer = match self.to {
             Wire::Responses => ModelAnswer { blocks: self.tools.items(answer.blocks), ..answer },
             Wire::Messages | Wire::Chat => answer,

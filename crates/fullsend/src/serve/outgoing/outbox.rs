@@ -417,7 +417,7 @@ mod tests {
         let count = |waiting, dead| WebhookCounts { webhook: "chat".to_owned(), waiting, dead };
         assert_eq!(outbox.counts(&["chat"]).unwrap(), [count(0, 1)]);
         assert_eq!(outbox.retry(&["chat"], Some(&["another".to_owned()])).unwrap(), 0);
-        assert_eq!(outbox.retry(&["renamed"], None).unwrap(), 0, "nobody would send it");
+        assert_eq!(outbox.retry(&["renamed"], None).unwrap(), 0, "it has no sender");
         assert_eq!(outbox.retry(&["chat"], Some(std::slice::from_ref(&next.id))).unwrap(), 1);
         assert_eq!(outbox.counts(&["chat"]).unwrap(), [count(1, 0)]);
         outbox.give_up_others(&["chat"]).unwrap();

@@ -165,7 +165,7 @@ fn attempt(fetcher: &Fetcher, webhook: &OutgoingWebhook, delivery: &QueuedDelive
         (HeaderName::from_static("webhook-timestamp"), timestamp),
         (HeaderName::from_static("webhook-signature"), signature),
     ];
-    // The body of the answer is not read: nobody waits for one that comes byte by byte.
+    // The body of the answer is not read: a slow one would block the sender.
     let answer = fetcher.get(&Ask {
         headers: &headers,
         post: Some(Post { content_type: "application/json", bytes: body }),
