@@ -37,6 +37,7 @@ const CRATE_ARROWS: &[(&str, &[&str])] = &[
 const STAGES: &[&str] = &[
     "cancel",
     "event",
+    "directory_cache",
     "scripts",
     "fetch",
     "forge",

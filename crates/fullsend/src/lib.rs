@@ -13,6 +13,7 @@ mod ci;
 mod cli;
 mod credentials;
 mod defaults;
+mod directory_cache;
 mod dispatch;
 pub mod event;
 mod fetch;

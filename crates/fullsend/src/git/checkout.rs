@@ -6,10 +6,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 use sha2::{Digest, Sha256};
@@ -17,16 +16,17 @@ use sha2::{Digest, Sha256};
 use super::GitError;
 use super::command::{self, HttpTransport, Transport};
 use super::head::is_commit;
+use crate::directory_cache::{self, DirectoryCache, Exclusive};
 
 /// How long a repository counts as up to date, so that the check before a claim and the wake after it see one commit.
 const FRESH: Duration = Duration::from_secs(30);
-/// How many checkouts of one repository stay, besides those in use.
-const MAX_UNUSED: usize = 2;
-/// How long a worker waits for another one that fetches the same repository.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(900);
-/// How long a repository that nobody asks for stays in the cache. No wake takes as long.
-const FORGOTTEN: Duration = Duration::from_secs(30 * 24 * 3_600);
-const LOCK_INTERVAL: Duration = Duration::from_millis(50);
+/// How many checkouts of one repository stay, those in use included.
+const MAX_CHECKOUTS: usize = 3;
+/// How long an unused repository stays in the cache; longer than any wake.
+const MAX_UNUSED_TIME: Duration = Duration::from_secs(30 * 24 * 3_600);
+/// The directories of a repository: the mirror, and the checkouts by their commits.
+const MIRROR: &str = "mirror";
+const CHECKOUTS: &str = "checkouts";
 
 /// Where repositories may be fetched from: a server and the start of a path on it.
 #[derive(Clone, Debug)]
@@ -143,7 +143,7 @@ impl fmt::Display for CheckoutError {
 }
 
 impl CheckoutError {
-    /// Whether another try may succeed although nobody changes anything.
+    /// Whether a retry may succeed without a change of the configuration.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Git { .. })
     }
@@ -194,20 +194,20 @@ impl Checkouts {
         let (root, Location { url, below }) = found.ok_or_else(not_served)?;
         let place = self.cache.join(directory_name(&url));
         let unusable = |source| CheckoutError::Cache { path: place.clone(), source };
-        let place = make_private(&place).map_err(&unusable)?;
-        let _lock = lock(&place.join("lock")).map_err(unusable)?;
+        let checkouts = DirectoryCache::open(&place.join(CHECKOUTS)).map_err(unusable)?;
+        let exclusive = checkouts.exclusive().map_err(unusable)?;
         let commit = self.newest(root, &url, &place)?;
-        let directory = place.join(&commit);
-        let hold = File::create(place.join(format!("{commit}.hold"))).map_err(unusable)?;
-        rustix::fs::flock(&hold, FlockOperation::LockShared).map_err(|error| unusable(error.into()))?;
-        if !directory.is_dir() {
+        let mut found = checkouts.get(&commit).map_err(unusable)?;
+        if found.is_none() {
             fetch(root, &url, &place, &commit)?;
-            lay_out(&url, &place, &commit)?;
-            remove_unused(&place);
-            remove_forgotten(&self.cache);
+            lay_out(&url, &place, &exclusive, &commit)?;
+            found = checkouts.get(&commit).map_err(unusable)?;
+            remove_unused(&place, &exclusive);
+            remove_unused_repositories(&self.cache);
             // It took its time: the wake that follows the check needs no second look.
             self.remember(&url, &commit);
         }
+        let (directory, hold) = found.ok_or_else(|| unusable(io::ErrorKind::NotFound.into()))?;
         let inside = directory.join(&below);
         if !inside.is_dir() || inside.canonicalize().map_err(unusable)? != inside {
             return Err(CheckoutError::NoDirectory { url, below });
@@ -223,7 +223,7 @@ impl Checkouts {
             return Ok(commit);
         }
         let failed = |source| CheckoutError::Git { url: url.to_owned(), source };
-        let mirror = place.join("mirror");
+        let mirror = place.join(MIRROR);
         if !mirror.join(".git").is_dir() {
             command::init(&mirror).map_err(failed)?;
         }
@@ -247,23 +247,20 @@ impl Checkouts {
 fn fetch(root: &CheckoutRoot, url: &str, place: &Path, commit: &str) -> Result<(), CheckoutError> {
     let reference = format!("+{commit}:refs/fullsend/{commit}");
     let words = ["fetch", "--quiet", "--no-tags", "--depth=1", "--end-of-options", url, &reference];
-    let fetched = command::fetching(&place.join("mirror"), &words, &[], Transport::Http(&root.transport));
+    let fetched = command::fetching(&place.join(MIRROR), &words, &[], Transport::Http(&root.transport));
     fetched
         .and_then(|output| output.succeeded("fetch"))
         .map(drop)
         .map_err(|source| CheckoutError::Git { url: url.to_owned(), source })
 }
 
-/// Makes the checkout beside the mirror and moves it to its name when it is whole.
-fn lay_out(url: &str, place: &Path, commit: &str) -> Result<(), CheckoutError> {
+/// Makes the checkout from the mirror.
+fn lay_out(url: &str, place: &Path, exclusive: &Exclusive<'_>, commit: &str) -> Result<(), CheckoutError> {
     let failed = |source| CheckoutError::Git { url: url.to_owned(), source };
     let unusable = |source| CheckoutError::Cache { path: place.to_owned(), source };
-    let unfinished = place.join("unfinished");
-    if unfinished.exists() {
-        std::fs::remove_dir_all(&unfinished).map_err(unusable)?;
-    }
+    let unfinished = exclusive.start().map_err(unusable)?;
     command::init(&unfinished).map_err(failed)?;
-    let mirror = format!("file://{}", place.join("mirror/.git").display());
+    let mirror = format!("file://{}", place.join(MIRROR).join(".git").display());
     let reference = format!("refs/fullsend/{commit}");
     let words = ["fetch", "--quiet", "--no-tags", "--depth=1", "--end-of-options", &mirror, &reference];
     let fetched = command::fetching(&unfinished, &words, &[], Transport::File);
@@ -275,85 +272,39 @@ fn lay_out(url: &str, place: &Path, commit: &str) -> Result<(), CheckoutError> {
     let mut settings = std::fs::read_to_string(&config).map_err(unusable)?;
     settings.push_str(&format!("[remote \"origin\"]\n\turl = {url}\n"));
     std::fs::write(&config, settings).map_err(unusable)?;
-    std::fs::rename(&unfinished, place.join(commit)).map_err(unusable)
+    exclusive.finish(commit).map_err(unusable)
 }
 
 /// Removes the oldest checkouts that no worker uses, and what the mirror has of them. What cannot be removed is tried again
 /// next time.
-fn remove_unused(place: &Path) {
-    let mut checkouts: Vec<_> = entries(place)
-        .filter(|entry| entry.file_name().to_str().is_some_and(is_commit))
-        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
-        .collect();
-    checkouts.sort();
-    let surplus = checkouts.len().saturating_sub(MAX_UNUSED + 1);
-    let mirror = place.join("mirror");
-    let git = |words: &[&str]| drop(command::fetching(&mirror, words, &[], Transport::File));
-    for (_, path) in checkouts.into_iter().take(surplus) {
-        let hold = path.with_extension("hold");
-        let is_free = File::open(&hold)
-            .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok());
-        // Under its name a checkout is always whole.
-        let removed = path.with_extension("removed");
-        if is_free && std::fs::rename(&path, &removed).is_ok() {
-            drop(std::fs::remove_file(&hold));
-            let commit = path.file_name().unwrap_or_default().to_string_lossy();
-            git(&["update-ref", "-d", &format!("refs/fullsend/{commit}")]);
-        }
+fn remove_unused(place: &Path, exclusive: &Exclusive<'_>) {
+    let removed = exclusive.prune(MAX_CHECKOUTS).unwrap_or_default();
+    let git = |words: &[&str]| drop(command::fetching(&place.join(MIRROR), words, &[], Transport::File));
+    for commit in &removed {
+        git(&["update-ref", "-d", &format!("refs/fullsend/{commit}")]);
     }
-    for entry in entries(place).filter(|entry| entry.path().extension().is_some_and(|end| end == "removed")) {
-        drop(std::fs::remove_dir_all(entry.path()));
-    }
-    if surplus > 0 {
+    if !removed.is_empty() {
         git(&["gc", "--quiet", "--prune=now"]);
     }
 }
 
-/// Removes the repositories that nobody has asked for in a long time.
-fn remove_forgotten(cache: &Path) {
-    for place in entries(cache) {
+/// Removes the repositories that were not used for a long time.
+fn remove_unused_repositories(cache: &Path) {
+    for place in std::fs::read_dir(cache).into_iter().flatten().flatten() {
         let path = place.path();
-        let Ok(file) = File::open(path.join("lock")) else { continue };
+        let lock = path.join(CHECKOUTS).join(directory_cache::LOCK);
+        let Ok(file) = File::open(lock) else { continue };
         let age = file.metadata().and_then(|about| about.modified()).ok().and_then(|at| at.elapsed().ok());
-        let is_old = age.is_some_and(|age| age > FORGOTTEN);
+        let is_old = age.is_some_and(|age| age > MAX_UNUSED_TIME);
         if is_old && rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
             drop(std::fs::remove_dir_all(&path));
         }
     }
 }
 
-fn entries(directory: &Path) -> impl Iterator<Item = std::fs::DirEntry> {
-    std::fs::read_dir(directory).into_iter().flatten().flatten()
-}
-
 /// A directory for one address.
 fn directory_name(url: &str) -> String {
     Sha256::digest(url).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// A directory that only we write, by its real path: the sandbox takes no other.
-fn make_private(path: &Path) -> io::Result<PathBuf> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-    let about = std::fs::metadata(path)?;
-    if about.uid() != rustix::process::geteuid().as_raw() || about.mode() & 0o022 != 0 {
-        return Err(io::Error::other(
-            "others can write to it: set XDG_CACHE_HOME to a directory of your own",
-        ));
-    }
-    path.canonicalize()
-}
-
-fn lock(path: &Path) -> io::Result<File> {
-    let file = File::create(path)?;
-    let end = Instant::now() + LOCK_TIMEOUT;
-    while let Err(error) = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        if Instant::now() >= end {
-            return Err(error.into());
-        }
-        std::thread::sleep(LOCK_INTERVAL);
-    }
-    file.set_modified(SystemTime::now())?;
-    Ok(file)
 }
 
 #[cfg(test)]

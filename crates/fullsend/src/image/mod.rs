@@ -1,7 +1,6 @@
 //! Images: from an OCI layout directory or an archive to directories that the sandbox lays over each other. Everything is
 //! checked against the image's own digests; nothing is fetched, nothing of an image is ever run here.
 
-mod cache;
 pub mod entries;
 mod error;
 mod manifest;
@@ -17,13 +16,16 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use cache::{Cache, Exclusive};
+use crate::directory_cache::{DirectoryCache, Exclusive};
 pub use error::ImageError;
 pub use manifest::BlobDigest;
 use manifest::{ImageLayer, Manifest};
 use source::ImageSource;
 use stream::{Bounded, Digesting};
 use unpack::{UnpackError, Whiteouts};
+
+/// How many layers stay in the cache beside those in use.
+const MAX_KEPT: usize = 200;
 
 /// How much one image may unpack to.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +69,7 @@ fn open(path: &Path) -> Result<(ImageSource, Manifest), ImageError> {
 pub fn prepare(path: &Path, cache: &Path, caps: Caps) -> Result<Image, ImageError> {
     let (source, manifest) = open(path)?;
     let full = |source| ImageError::Cache { path: cache.to_owned(), source };
-    let store = Cache::open(cache).map_err(full)?;
+    let store = DirectoryCache::open(cache).map_err(full)?;
     let mut work = Unpacking { path, source: &source, cache, store: &store, caps };
     let held = match work.layered(&manifest) {
         Err(UnpackError::CannotMark) => work.merged(&manifest),
@@ -83,7 +85,7 @@ pub const UNUSED_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Removes unpacked layers that no one uses. Returns the bytes that this freed.
 pub fn collect(cache: &Path, unused: Duration) -> io::Result<u64> {
-    Cache::open(cache)?.exclusive()?.collect(unused)
+    DirectoryCache::open(cache)?.exclusive()?.collect(unused)
 }
 
 fn unusable(path: &Path, error: &io::Error) -> ImageError {
@@ -130,7 +132,7 @@ struct Unpacking<'a> {
     path: &'a Path,
     source: &'a ImageSource,
     cache: &'a Path,
-    store: &'a Cache,
+    store: &'a DirectoryCache,
     caps: Caps,
 }
 
@@ -197,7 +199,7 @@ impl Unpacking<'_> {
             }
         }
         let found = self.store.get(name).map_err(UnpackError::Directory)?;
-        exclusive.prune().map_err(UnpackError::Directory)?;
+        exclusive.prune(MAX_KEPT).map_err(UnpackError::Directory)?;
         found.ok_or_else(|| UnpackError::Directory(io::Error::other("a layer vanished")))
     }
 

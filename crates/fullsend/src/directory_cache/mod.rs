@@ -1,5 +1,5 @@
-//! The cache of unpacked layers, by the digest of what they unpack to, so that images share them. A layer appears under
-//! its name only when it is whole. One process unpacks at a time; layers in use are held and never removed.
+//! A cache of directories: layers of images, and checkouts. A directory appears under its name only when it is whole, and
+//! leaves it at once. One process writes at a time; directories in use are held and never removed.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -9,23 +9,25 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::FlockOperation;
 
+/// The file that a writer locks. Its time is that of the last writer.
+pub const LOCK: &str = "cache.lock";
 const PARTIAL: &str = "partial";
-/// What a cache keeps beside what is in use.
-const MAX_KEPT: usize = 200;
-/// How long another process may take to unpack.
+/// What is being removed.
+const REMOVED: &str = "removed";
+/// How long another process may take to write.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-pub struct Cache {
+pub struct DirectoryCache {
     directory: PathBuf,
 }
 
 /// The right to change the cache, until dropped.
 pub struct Exclusive<'a> {
-    cache: &'a Cache,
+    cache: &'a DirectoryCache,
     _lock: File,
 }
 
-impl Cache {
+impl DirectoryCache {
     pub fn open(directory: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let about = fs::metadata(directory)?;
@@ -57,17 +59,19 @@ impl Cache {
     }
 
     pub fn exclusive(&self) -> io::Result<Exclusive<'_>> {
-        let lock = self.hold("cache")?;
+        let lock =
+            File::options().create(true).truncate(false).write(true).open(self.directory.join(LOCK))?;
         let deadline = Instant::now() + PATIENCE;
         while let Err(error) = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             if error != rustix::io::Errno::WOULDBLOCK {
                 return Err(error.into());
             }
             if Instant::now() > deadline {
-                return Err(io::Error::other("another process has been unpacking into it for ten minutes"));
+                return Err(io::Error::other("another process has been writing to it for ten minutes"));
             }
             std::thread::sleep(Duration::from_millis(50));
         }
+        lock.set_modified(SystemTime::now())?;
         Ok(Exclusive { cache: self, _lock: lock })
     }
 }
@@ -82,26 +86,23 @@ impl Exclusive<'_> {
     }
 
     pub fn discard(&self) -> io::Result<()> {
-        match fs::remove_dir_all(self.cache.directory.join(PARTIAL)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        remove_if_there(&self.cache.directory.join(PARTIAL))
     }
 
-    /// Publishes what was unpacked. It is on disk before it has its name: a power cut must not leave half a layer.
+    /// Publishes what was started. It is on disk before it has its name: a power cut must not leave half of it.
     pub fn finish(&self, name: &str) -> io::Result<()> {
         let partial = self.cache.directory.join(PARTIAL);
         rustix::fs::syncfs(File::open(&partial)?)?;
         fs::rename(&partial, self.cache.directory.join(name))
     }
 
-    /// Removes layers that no process holds and none used for this long. Returns the bytes of their files.
+    /// Removes directories that no process holds and none used for this long. Returns the bytes of their files.
     pub fn collect(&self, unused: Duration) -> io::Result<u64> {
         let mut freed = 0;
         for entry in fs::read_dir(&self.cache.directory)? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if !entry.file_type()?.is_dir() || name == PARTIAL {
+            if !is_entry(&entry)? {
                 continue;
             }
             let hold = self.cache.hold(&name)?;
@@ -109,34 +110,56 @@ impl Exclusive<'_> {
             let is_free = rustix::fs::flock(&hold, FlockOperation::NonBlockingLockExclusive).is_ok();
             if age >= unused && is_free {
                 freed += bytes_below(&entry.path())?;
-                fs::remove_dir_all(entry.path())?;
-                fs::remove_file(self.cache.directory.join(format!("{name}.lock")))?;
+                self.remove(&name)?;
             }
         }
         Ok(freed)
     }
 
-    /// Removes the least recently used layers that no process holds.
-    pub fn prune(&self) -> io::Result<()> {
+    /// Removes the least recently used directories that no process holds, so that `most` are left. Returns their names.
+    pub fn prune(&self, most: usize) -> io::Result<Vec<String>> {
         let mut kept = Vec::new();
         for entry in fs::read_dir(&self.cache.directory)? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if entry.file_type()?.is_dir() && name != PARTIAL {
+            if is_entry(&entry)? {
                 let used = self.cache.hold(&name)?.metadata()?.modified()?;
                 kept.push((used, name));
             }
         }
         kept.sort();
-        let surplus = kept.len().saturating_sub(MAX_KEPT);
+        let surplus = kept.len().saturating_sub(most);
+        let mut removed = Vec::new();
         for (_, name) in kept.into_iter().take(surplus) {
             let hold = self.cache.hold(&name)?;
             if rustix::fs::flock(&hold, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                fs::remove_dir_all(self.cache.directory.join(&name))?;
-                fs::remove_file(self.cache.directory.join(format!("{name}.lock")))?;
+                self.remove(&name)?;
+                removed.push(name);
             }
         }
-        Ok(())
+        Ok(removed)
+    }
+
+    /// Takes the name away first: a process that is killed here leaves no half of a directory under it.
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let removed = self.cache.directory.join(REMOVED);
+        remove_if_there(&removed)?;
+        fs::rename(self.cache.directory.join(name), &removed)?;
+        fs::remove_file(self.cache.directory.join(format!("{name}.lock")))?;
+        fs::remove_dir_all(removed)
+    }
+}
+
+/// Whether this is a directory of the cache, not one that is being written or removed.
+fn is_entry(entry: &fs::DirEntry) -> io::Result<bool> {
+    let name = entry.file_name();
+    Ok(entry.file_type()?.is_dir() && name != PARTIAL && name != REMOVED)
+}
+
+fn remove_if_there(directory: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 
