@@ -4,6 +4,7 @@
 //! `tests/embedding.rs` is an example. The events and the record of a run are in `event` and `record`. All other modules
 //! are private; read `run/mod.rs` first, it is the sequence of a run.
 
+mod acp;
 mod archive;
 mod backend;
 mod bootstrap;
@@ -23,6 +24,7 @@ mod guard;
 mod harness;
 mod image;
 mod inputs;
+mod json_rpc;
 mod lasting;
 mod mcp;
 mod preflight;

@@ -2,33 +2,28 @@
 //! program, so it has the same checks, record and exit code.
 
 use std::collections::HashMap;
-use std::io::{BufRead, Read, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use clap::Args;
 use rustix::process::{Pid, Signal};
 use serde_json::Value as Json;
 
 use super::exit::{Exit, Failure};
+use super::json_lines::{self, next_message, read_start, send};
 use super::{executor, signals};
 use crate::cancel::Cancel;
 use crate::mcp::tools::ToolCommand;
 use crate::mcp::{Call, Reaction, ToolEnd, react};
 use crate::render::diagnostics::clean_text;
 
-/// The longest message of a client.
-const MAX_MESSAGE: u64 = 8 << 20;
 /// The most that a call returns of its output and of its errors.
 const MAX_OUTPUT: u64 = 4 << 20;
 const MAX_ERRORS: u64 = 256 << 10;
 /// How many calls run at once.
 const MAX_CALLS: usize = 16;
-/// How long calls may take to end after a signal.
-const STOP_GRACE: Duration = Duration::from_secs(25);
-const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -46,7 +41,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let executor = executor::start(1)?;
     let cancel = Cancel::default();
     signals::watch(executor.handle(), &cancel)?;
-    end_on_signal(cancel, Arc::clone(&server))?;
+    let stopped = Arc::clone(&server);
+    let asked = Arc::clone(&server);
+    json_lines::end_on_signal(cancel, move || stopped.cancel_all(), move || asked.is_idle())?;
     let mut messages = std::io::stdin().lock();
     std::thread::scope(|scope| {
         let served = loop {
@@ -70,52 +67,6 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         server.cancel_all();
         served
     })
-}
-
-/// After a signal, ends the calls in order and then this process, which may wait for its client.
-fn end_on_signal(cancel: Cancel, server: Arc<Server>) -> Result<(), Failure> {
-    let watch = move || {
-        while !cancel.is_cancelled() {
-            std::thread::sleep(WATCH_INTERVAL);
-        }
-        server.cancel_all();
-        let end = Instant::now() + STOP_GRACE;
-        while !server.is_idle() && Instant::now() < end && !cancel.is_urgent() {
-            std::thread::sleep(WATCH_INTERVAL);
-        }
-        end_process();
-    };
-    let thread = std::thread::Builder::new().name("signals".to_owned()).spawn(watch);
-    thread.map(drop).map_err(|error| Failure::new(Exit::Bug, format!("cannot start a thread: {error}")))
-}
-
-#[expect(clippy::exit, reason = "the main thread waits for the client")]
-fn end_process() -> ! {
-    std::process::exit(i32::from(Exit::Terminated.code()))
-}
-
-/// One line that is not blank, or `None` at the end.
-fn next_message(messages: &mut impl BufRead) -> Result<Option<Vec<u8>>, Failure> {
-    loop {
-        let mut line = Vec::new();
-        messages.take(MAX_MESSAGE + 1).read_until(b'\n', &mut line)?;
-        if line.len() as u64 > MAX_MESSAGE {
-            let message = format!("a message has more than {} MiB", MAX_MESSAGE >> 20);
-            return Err(Failure::new(Exit::Invalid, message));
-        }
-        if line.is_empty() {
-            return Ok(None);
-        }
-        if !line.trim_ascii().is_empty() {
-            return Ok(Some(line));
-        }
-    }
-}
-
-fn send(answer: &Json) {
-    let mut out = std::io::stdout().lock();
-    // A client that has gone reads nothing more; the end of standard input says so too.
-    drop(writeln!(out, "{answer}").and_then(|()| out.flush()));
 }
 
 /// The calls that run, by the id of their requests.
@@ -234,19 +185,4 @@ impl Server {
             let _ = rustix::process::kill_process(call.process, Signal::TERM);
         }
     }
-}
-
-/// The start of a stream, and whether there was more.
-#[derive(Default)]
-struct StreamStart {
-    bytes: Vec<u8>,
-    is_cut: bool,
-}
-
-/// Reads all, so that the command can end, and keeps the start.
-fn read_start(mut from: impl Read, most: u64) -> StreamStart {
-    let mut bytes = Vec::new();
-    drop((&mut from).take(most).read_to_end(&mut bytes));
-    let rest = std::io::copy(&mut from, &mut std::io::sink());
-    StreamStart { bytes, is_cut: rest.is_ok_and(|rest| rest > 0) }
 }

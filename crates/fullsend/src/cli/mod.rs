@@ -1,5 +1,6 @@
 //! The command line: parse, call, print. One file per command. Only this module reads the environment, prints, and exits.
 
+mod acp;
 mod always_json;
 mod changed_files;
 mod check;
@@ -28,6 +29,7 @@ mod hook;
 mod image;
 mod init;
 mod issues;
+mod json_lines;
 mod lasting;
 mod list;
 mod local_time;
@@ -107,6 +109,9 @@ enum Command {
     /// Serve fullsend as tools to an MCP client, over standard input and output
     #[command(after_help = "Example:\n  fullsend mcp\n  claude mcp add fullsend -- fullsend mcp")]
     Mcp(mcp::Arguments),
+    /// Serve fullsend as an agent to an editor that speaks ACP, over standard input and output
+    #[command(after_help = "Example:\n  fullsend acp\n  fullsend acp helper --session")]
+    Acp(acp::Arguments),
     /// Test which events of a forge start which harnesses
     #[command(after_help = "Example:\n  fullsend trigger test --event payload.json --kind issues")]
     Trigger(trigger::Arguments),
@@ -256,6 +261,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Session(arguments) => session::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Mcp(arguments) => mcp::run(&arguments),
+        Command::Acp(arguments) => acp::run(&arguments),
         Command::Trigger(arguments) => trigger::run(&arguments),
         Command::Ci(arguments) => ci::run(&arguments),
         Command::Worker(arguments) => worker::run(&arguments),

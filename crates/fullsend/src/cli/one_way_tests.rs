@@ -11,6 +11,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("image gc", "removes"),
     ("serve", "serves an HTTP API"),
     ("mcp", "a protocol"),
+    ("acp", "a protocol"),
     ("init", "writes files"),
     ("ci render", "a document of YAML"),
     ("trigger head", "one name"),

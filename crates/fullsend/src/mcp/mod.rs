@@ -8,6 +8,8 @@ pub mod tools;
 
 use serde_json::{Value as Json, json};
 
+use crate::json_rpc::{self, INVALID_PARAMETERS, RpcFailure, RpcMessage, UNKNOWN_METHOD};
+
 /// The revision without a handshake.
 const CURRENT: &str = "2026-07-28";
 /// The revisions with one, newest first.
@@ -63,62 +65,27 @@ impl ToolEnd {
     }
 }
 
-/// An error of the protocol.
-struct ProtocolError {
-    code: i32,
-    message: String,
-    data: Option<Json>,
-}
-
-impl ProtocolError {
-    fn new(code: i32, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), data: None }
-    }
-
-    fn answer(self, id: &Json) -> Json {
-        let mut error = json!({ "code": self.code, "message": self.message });
-        if let Some(data) = self.data {
-            error["data"] = data;
-        }
-        json!({ "jsonrpc": "2.0", "id": id, "error": error })
-    }
-}
-
-const PARSE_ERROR: i32 = -32_700;
-const INVALID_REQUEST: i32 = -32_600;
-const UNKNOWN_METHOD: i32 = -32_601;
-const INVALID_PARAMETERS: i32 = -32_602;
 const UNSUPPORTED_VERSION: i32 = -32_022;
 
 /// Decides about one message of a client.
 pub fn react(message: &[u8]) -> Reaction {
-    let Ok(message) = serde_json::from_slice::<Json>(message) else {
-        return Reaction::Answer(
-            ProtocolError::new(PARSE_ERROR, "the message is not JSON").answer(&Json::Null),
-        );
-    };
-    let method = message.get("method").and_then(Json::as_str);
-    let id = message.get("id").cloned();
-    let has_valid_id = id.as_ref().is_none_or(|id| id.is_string() || id.is_number());
-    let Some(method) = method.filter(|_| message["jsonrpc"] == "2.0" && has_valid_id) else {
-        // An answer to a question that was never asked.
-        if message.get("result").is_some() || message.get("error").is_some() {
-            return Reaction::Nothing;
+    match json_rpc::parse(message) {
+        Err(answer) => Reaction::Answer(answer),
+        // The server asks nothing, so there is nothing to answer.
+        Ok(RpcMessage::Response { .. }) => Reaction::Nothing,
+        Ok(RpcMessage::Notification { method, parameters }) => {
+            match (method.as_str(), parameters.get("requestId")) {
+                ("notifications/cancelled", Some(call)) => Reaction::Cancel(call.clone()),
+                _ => Reaction::Nothing,
+            }
         }
-        let error = ProtocolError::new(INVALID_REQUEST, "the message is not a request of JSON-RPC 2.0");
-        return Reaction::Answer(error.answer(&Json::Null));
-    };
-    let parameters = message.get("params").cloned().unwrap_or(Json::Null);
-    let Some(id) = id else {
-        return match (method, parameters.get("requestId")) {
-            ("notifications/cancelled", Some(call)) => Reaction::Cancel(call.clone()),
-            _ => Reaction::Nothing,
-        };
-    };
-    answer(&id, method, &parameters).unwrap_or_else(|error| Reaction::Answer(error.answer(&id)))
+        Ok(RpcMessage::Request { id, method, parameters }) => {
+            answer(&id, &method, &parameters).unwrap_or_else(|failure| Reaction::Answer(failure.answer(&id)))
+        }
+    }
 }
 
-fn answer(id: &Json, method: &str, parameters: &Json) -> Result<Reaction, ProtocolError> {
+fn answer(id: &Json, method: &str, parameters: &Json) -> Result<Reaction, RpcFailure> {
     let is_current = is_current_revision(method, parameters)?;
     let mut result = match method {
         "initialize" if !is_current => initialize(parameters),
@@ -127,14 +94,14 @@ fn answer(id: &Json, method: &str, parameters: &Json) -> Result<Reaction, Protoc
         "tools/list" => json!({ "tools": tools::list() }),
         "tools/call" => {
             let name = parameters.get("name").and_then(Json::as_str);
-            let name = name.ok_or_else(|| ProtocolError::new(INVALID_PARAMETERS, "`name` is missing"))?;
+            let name = name.ok_or_else(|| RpcFailure::new(INVALID_PARAMETERS, "`name` is missing"))?;
             let none = json!({});
             let arguments = parameters.get("arguments").unwrap_or(&none);
             let command = tools::command(name, arguments)
-                .map_err(|message| ProtocolError::new(INVALID_PARAMETERS, message))?;
+                .map_err(|message| RpcFailure::new(INVALID_PARAMETERS, message))?;
             return Ok(Reaction::Call(Call { id: id.clone(), command, is_current }));
         }
-        _ => return Err(ProtocolError::new(UNKNOWN_METHOD, format!("there is no method `{method}`"))),
+        _ => return Err(RpcFailure::new(UNKNOWN_METHOD, format!("there is no method `{method}`"))),
     };
     if is_current {
         complete(&mut result);
@@ -143,11 +110,11 @@ fn answer(id: &Json, method: &str, parameters: &Json) -> Result<Reaction, Protoc
             result["cacheScope"] = "public".into();
         }
     }
-    Ok(Reaction::Answer(json!({ "jsonrpc": "2.0", "id": id, "result": result })))
+    Ok(Reaction::Answer(json_rpc::result(id, &result)))
 }
 
 /// Whether a request is of the revision that has no handshake. Such a request names its revision and the client's capabilities.
-fn is_current_revision(method: &str, parameters: &Json) -> Result<bool, ProtocolError> {
+fn is_current_revision(method: &str, parameters: &Json) -> Result<bool, RpcFailure> {
     let meta = parameters.get("_meta");
     let version = meta.and_then(|meta| meta.get(VERSION_KEY));
     let Some(version) = version else {
@@ -155,7 +122,7 @@ fn is_current_revision(method: &str, parameters: &Json) -> Result<bool, Protocol
         return if is_discovery { Err(missing(VERSION_KEY)) } else { Ok(false) };
     };
     if version != CURRENT {
-        return Err(ProtocolError {
+        return Err(RpcFailure {
             code: UNSUPPORTED_VERSION,
             message: "this revision of the protocol is not supported".to_owned(),
             data: Some(json!({ "supported": [CURRENT], "requested": version })),
@@ -167,8 +134,8 @@ fn is_current_revision(method: &str, parameters: &Json) -> Result<bool, Protocol
     }
 }
 
-fn missing(key: &str) -> ProtocolError {
-    ProtocolError::new(INVALID_PARAMETERS, format!("`_meta` has no `{key}`"))
+fn missing(key: &str) -> RpcFailure {
+    RpcFailure::new(INVALID_PARAMETERS, format!("`_meta` has no `{key}`"))
 }
 
 fn server() -> Json {
@@ -207,7 +174,7 @@ impl Call {
         if self.is_current {
             complete(&mut result);
         }
-        json!({ "jsonrpc": "2.0", "id": self.id, "result": result })
+        json_rpc::result(&self.id, &result)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Messages of both kinds of revisions, and what becomes of arguments and results.
 
 use super::*;
+use crate::json_rpc::{INVALID_REQUEST, PARSE_ERROR};
 
 fn answered(message: &Json) -> Json {
     match react(message.to_string().as_bytes()) {

@@ -4,6 +4,7 @@ use clap::Args;
 use session::{ClaimTarget, Session, SessionStatus};
 
 use super::super::exit::{Exit, Failure};
+use super::super::progress::Progress;
 use super::super::{executor, signals, telemetry, write_stderr};
 use super::requests;
 use super::store::{SessionOptions, failure, time_seed};
@@ -17,14 +18,20 @@ pub struct Run {
     session: SessionOptions,
     #[command(flatten)]
     wake: WakeOptions,
+    /// Print the events of the run too, one JSON object per line, as they happen
+    #[arg(long, requires = "json")]
+    events: bool,
 }
 
 pub fn run(arguments: &Run) -> Result<Exit, Failure> {
-    let Run { session: session_options, wake: options } = arguments;
+    let Run { session: session_options, wake: options, events } = arguments;
     let executor = executor::start(2)?;
     let named = SessionOptions { store: options.store(&session_options.store), ..session_options.clone() };
     let (store, mut sessions, id) = named.locate()?;
-    let context = options.context(&store, None, executor.handle())?;
+    let mut context = options.context(&store, None, executor.handle())?;
+    if *events {
+        context.listener = Progress::choose(true, false).listener();
+    }
     signals::watch(executor.handle(), &context.cancel)?;
     stop_in_time(&context.cancel)?;
     let session = sessions.session(id).map_err(failure)?;
