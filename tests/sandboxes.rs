@@ -52,6 +52,20 @@ fn a_command_s_code_streams_and_directory_are_its_own() {
 }
 
 #[test]
+fn two_dashes_before_the_command_are_optional() {
+    let world = World::new();
+    world.write("repo/file", "");
+    // Options after the command's name are the command's own.
+    let ran = world.run(&["sandbox", "run", "--verbose", "ls", "--almost-all", "--", "file"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "file\n"), "{}", ran.err);
+    let created = world.run(&["sandbox", "create", "--name", "plain", "--ttl", "60s"]);
+    assert_eq!(created.code, 0, "{}", created.err);
+    let ran = world.run(&["sandbox", "exec", "plain", "--cwd", "/usr", "sh", "-c", "pwd; exit 3"]);
+    assert_eq!((ran.code, ran.out.as_str()), (3, "/usr\n"), "{}", ran.err);
+    assert_eq!(world.run(&["sandbox", "rm", "plain"]).code, 0);
+}
+
+#[test]
 fn input_reaches_the_command_and_no_descriptor_of_ours_does() {
     let world = World::new();
     let line = format!(

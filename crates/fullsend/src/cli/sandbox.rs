@@ -41,7 +41,7 @@ enum Which {
         #[command(flatten)]
         place: SandboxOptions,
         /// The command and its arguments
-        #[arg(last = true, required = true, value_name = "COMMAND")]
+        #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
         command: Vec<OsString>,
     },
     /// Open a shell in a sandbox

@@ -81,6 +81,8 @@ struct Call {
     input: Json,
     at_gateway: CallDecision,
     verdict: Option<CallDecision>,
+    /// Whether the tool itself printed something like a reminder of the runtime; `None` until the hook after the call came.
+    prints_reminder: Option<bool>,
 }
 
 impl Call {
@@ -116,7 +118,9 @@ impl Calls {
     /// Records a call of the model, and what the gateway decided about it.
     pub fn record(&mut self, id: &str, tool: &str, input: &Json, at_gateway: CallDecision) {
         if self.known.len() < MAX_CALLS {
-            let call = Call { tool: tool.to_owned(), input: input.clone(), at_gateway, verdict: None };
+            let tool = tool.to_owned();
+            let input = input.clone();
+            let call = Call { tool, input, at_gateway, verdict: None, prints_reminder: None };
             self.known.insert(id.to_owned(), call);
         }
     }
@@ -144,6 +148,18 @@ impl Calls {
         if !matches!(call.verdict, Some(CallDecision::Deny { .. })) {
             call.verdict = Some(decision.clone());
         }
+    }
+
+    /// Records whether the result of a call holds a reminder before the runtime adds its own.
+    pub fn record_reminder(&mut self, id: &str, is_printed: bool) {
+        if let Some(call) = self.known.get_mut(id) {
+            call.prints_reminder = Some(is_printed);
+        }
+    }
+
+    /// Whether every reminder in the result of this call is the runtime's own.
+    pub fn has_only_own_reminders(&self, id: &str) -> bool {
+        self.known.get(id).is_some_and(|call| call.prints_reminder == Some(false))
     }
 
     /// Whether a result may go back to the model.
@@ -183,6 +199,8 @@ mod tests {
         events: &[],
         refusals: &["<refused>"],
         errors_are_marked: true,
+        replacing_loses_exit_code: false,
+        reminder: None,
         hand_in: None,
         name_of: |tool| tool,
         same_call: |asked, hooked| asked == hooked,

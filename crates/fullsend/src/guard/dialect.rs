@@ -93,6 +93,11 @@ pub struct RuntimeQuirks {
     pub refusals: &'static [&'static str],
     /// Whether results say of themselves that they are errors.
     pub errors_are_marked: bool,
+    /// Whether a result that a hook replaces loses its exit code. Then the hook replaces only what steers the agent, and the
+    /// gateway masks the rest.
+    pub replacing_loses_exit_code: bool,
+    /// The element in which the runtime adds reminders of its own to results.
+    pub reminder: Option<&'static str>,
     /// The tool that hands in the result. No tool allowlist can forbid it.
     pub hand_in: Option<&'static str>,
     /// The name of a tool as hooks and tool allowlists know it.

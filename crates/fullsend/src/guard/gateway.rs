@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use super::Guard;
 use super::dialect::CallDecision;
 use super::judge::{Scanners, describe, name};
+use super::reminders;
 use super::report::TextAction;
 use super::withholding::{PassedResult, Withheld, whole};
 use crate::event::RunEvent;
@@ -84,10 +85,30 @@ impl Guard {
                 let call = self.calls.lock().unwrap_or_else(PoisonError::into_inner).get(call_id);
                 let marked = is_error || self.dialect.quirks.errors_are_marked;
                 let place = format!("result/{}", call.as_ref().map_or("unknown", |(tool, _)| tool));
+                let renamed = self.own_reminders(call_id).and_then(|name| reminders::rename(name, text));
+                let text = renamed.as_deref().unwrap_or(text);
                 let result = AtGateway { place: &place, call: call.as_ref(), text, continued, fresh };
-                self.result_at_gateway(&result, marked.then_some(!is_error))
+                match self.result_at_gateway(&result, marked.then_some(!is_error)) {
+                    Verdict::Replace(clean) if renamed.is_some() => {
+                        Verdict::Replace(self.with_reminders(&clean))
+                    }
+                    verdict => verdict,
+                }
             }
         }
+    }
+
+    /// The name of the runtime's reminders, if every one in the result of this call is its own.
+    fn own_reminders(&self, call: &str) -> Option<&'static str> {
+        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        self.dialect.quirks.reminder.filter(|_| calls.has_only_own_reminders(call))
+    }
+
+    fn with_reminders(&self, renamed: &str) -> String {
+        self.dialect
+            .quirks
+            .reminder
+            .map_or_else(|| renamed.to_owned(), |name| reminders::restore(name, renamed))
     }
 
     /// Stops the run if the model repeats the canary token, a sign of prompt injection.

@@ -12,6 +12,7 @@ use super::calls::CallState;
 use super::dialect::{CallDecision, HookAnswer, HookEvent};
 use super::hook_client;
 use super::judge::Scanners;
+use super::reminders;
 use super::report::TextAction;
 use super::tool_input;
 use crate::event::RunEvent;
@@ -61,7 +62,13 @@ impl Guard {
                 (self.dialect.verdict)(&self.before(&id, &tool, &input))
             }
             Some(HookEvent::After { id, response, succeeded }) => {
-                let call = self.calls.lock().unwrap_or_else(PoisonError::into_inner).get(&id);
+                let call = {
+                    let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+                    if let Some(name) = self.dialect.quirks.reminder {
+                        calls.record_reminder(&id, reminders::is_printed(name, &response));
+                    }
+                    calls.get(&id)
+                };
                 match self.clean_response(call.as_ref(), &response, succeeded) {
                     Cow::Borrowed(_) => HookAnswer::silent(),
                     Cow::Owned(cleaned) => (self.dialect.replacement)(&body, &cleaned),
@@ -161,6 +168,9 @@ impl Guard {
     ) -> Cow<'t, str> {
         let place = format!("result/{}", call.map_or("unknown", |(tool, _)| tool));
         match self.judge.result(call, text, succeeded) {
+            Ok(passed) if passed.withheld.is_none() && self.dialect.quirks.replacing_loses_exit_code => {
+                Cow::Borrowed(text)
+            }
             Ok(passed) => {
                 let action =
                     if passed.withheld.is_some() { TextAction::Withheld } else { TextAction::Cleaned };

@@ -15,6 +15,7 @@ mod leak_watcher;
 mod learned_model;
 pub mod neutral_contract;
 mod rate_limit;
+mod reminders;
 pub(crate) mod report;
 pub(crate) mod run_socket;
 pub(crate) mod scanner_error;

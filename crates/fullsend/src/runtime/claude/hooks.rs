@@ -25,6 +25,8 @@ const QUIRKS: RuntimeQuirks = RuntimeQuirks {
     events: &["<task-notification>"],
     refusals: &["<tool_use_error>"],
     errors_are_marked: true,
+    replacing_loses_exit_code: false,
+    reminder: Some("system-reminder"),
     hand_in: Some("StructuredOutput"),
     name_of,
     same_call: same,
@@ -38,9 +40,7 @@ fn read(body: &Json) -> Option<HookEvent> {
             tool: text(body, "tool_name")?,
             input: body["tool_input"].clone(),
         }),
-        "PostToolUse" => {
-            Some(after(body, "tool_response", has_ended(&body["tool_response"]).then_some(true)))
-        }
+        "PostToolUse" => Some(after(body, "tool_response", succeeded(&body["tool_response"]))),
         "PostToolUseFailure" => Some(after(body, "error", Some(false))),
         _ => Some(HookEvent::Other),
     }
@@ -51,9 +51,13 @@ fn after(body: &Json, key: &str, succeeded: Option<bool>) -> HookEvent {
     HookEvent::After { id, response: body[key].clone(), succeeded }
 }
 
-/// An interrupted command, or one that runs in the background, has not succeeded.
-fn has_ended(response: &Json) -> bool {
-    response["interrupted"] != true && response["backgroundTaskId"].is_null()
+/// A failed command may be reported as one text. An interrupted command, or one that runs in the background, has not ended.
+fn succeeded(response: &Json) -> Option<bool> {
+    if response.as_str().is_some_and(|text| text.starts_with("Error: ")) {
+        return Some(false);
+    }
+    let has_ended = response["interrupted"] != true && response["backgroundTaskId"].is_null();
+    has_ended.then_some(true)
 }
 
 fn verdict(decision: &CallDecision) -> HookAnswer {
@@ -70,8 +74,15 @@ fn verdict(decision: &CallDecision) -> HookAnswer {
 fn replacement(body: &Json, cleaned: &Json) -> HookAnswer {
     HookAnswer::json(&json!({ "hookSpecificOutput": {
         "hookEventName": body["hook_event_name"],
-        "updatedToolOutput": cleaned,
+        "updatedToolOutput": failed_command(body, cleaned).as_ref().unwrap_or(cleaned),
     }}))
+}
+
+/// A failed command is reported as one text, and its replacement must have the shape of a result.
+fn failed_command(body: &Json, cleaned: &Json) -> Option<Json> {
+    (body["tool_name"] == "Bash" && cleaned.is_string()).then(|| {
+        json!({ "stdout": cleaned, "stderr": "", "interrupted": false, "isImage": false, "noOutputExpected": false })
+    })
 }
 
 /// Defaults that the tested version adds to a call: tool and argument.
@@ -112,6 +123,7 @@ mod tests {
         };
         check(json!({ "stdout": "x", "interrupted": false }), Some(true));
         check(json!("text"), Some(true));
+        check(json!("Error: Exit code 3\nprinted"), Some(false));
         check(json!({ "stdout": "x", "interrupted": true }), None);
         check(json!({ "stdout": "x", "interrupted": false, "backgroundTaskId": "b1" }), None);
     }

@@ -1,5 +1,5 @@
 //! The hook dialect of Codex. Hooks see every shell tool as `Bash`, and a patch as a command. A result is replaced by
-//! blocking it with the text that the model sees instead.
+//! blocking it with the text that the model sees instead, without the exit code.
 
 use model::gateway::{ChunkFormat, OutputChunk};
 use model::wire::ToolCall;
@@ -41,6 +41,8 @@ const QUIRKS: RuntimeQuirks = RuntimeQuirks {
         "failed to parse function arguments: ",
     ],
     errors_are_marked: false,
+    replacing_loses_exit_code: true,
+    reminder: None,
     hand_in: None,
     name_of,
     same_call: same,

@@ -25,6 +25,8 @@ const QUIRKS: RuntimeQuirks = RuntimeQuirks {
     events: &[],
     refusals: &[],
     errors_are_marked: true,
+    replacing_loses_exit_code: false,
+    reminder: None,
     hand_in: Some("finish"),
     name_of: |tool| tool,
     same_call: |asked, hooked| asked == hooked,

@@ -53,6 +53,8 @@ const DIALECT: HookDialect = HookDialect {
         events: &[],
         refusals: &[],
         errors_are_marked: true,
+        replacing_loses_exit_code: false,
+        reminder: None,
         hand_in: None,
         name_of: |tool| tool,
         same_call: |asked, hooked| asked == hooked,
