@@ -1,5 +1,5 @@
 //! The runner's memory under the worst that a program inside can send: questions to the guard and requests to the model
-//! gateway that are large and hold as many values as fit.
+//! gateway that are large and hold as many values as fit. And the memory of the programs that the runner starts.
 
 use std::fs;
 
@@ -77,4 +77,46 @@ fn what_programs_inside_send_does_not_take_the_hosts_memory() {
         assert!(kibibytes < MOST_MEBIBYTES << 10, "{text}");
         held(AttackRow::HostMemory, who);
     }
+}
+
+/// `tail` keeps its whole input, because it never sees the end of a line. Without a bound the script succeeds.
+#[test]
+fn a_program_of_the_host_that_takes_too_much_memory_ends_and_the_runner_says_so() {
+    for who in BOTH {
+        let scenario = json!({ "turns": [[{ "finish": { "summary": "done" } }]] });
+        let world =
+            World::scripted("pre_script: scripts/pre.sh\n", scenario).env("FULLSEND_HOST_MEMORY_MB", "96");
+        world.script(
+            "repo/.fullsend/scripts/pre.sh",
+            "#!/bin/sh\nhead -c 300000000 /dev/zero | tail > /dev/null\n",
+        );
+        let Some(ran) = world.run_as(who, &["run", "triage"]) else { continue };
+        assert_eq!(ran.code, 1, "{}", ran.err);
+        let last = ran.err.lines().last().unwrap();
+        let is_bounded_together =
+            last.contains("took more than 96 MiB; set FULLSEND_HOST_MEMORY_MB to allow more");
+        // Without a cgroup `tail` is told that there is no memory for it.
+        let is_bounded_alone = last.contains("exited with 1") && last.contains("memory exhausted");
+        assert!(is_bounded_together || is_bounded_alone, "{}", ran.err);
+        let runs = fs::read_dir(world.path("state/fullsend/runs/local")).unwrap();
+        let record = runs.flatten().next().unwrap().path().join("run.json");
+        let record: serde_json::Value = serde_json::from_slice(&fs::read(record).unwrap()).unwrap();
+        assert_eq!(record["outcome"], "setup_failed", "the runner lives: {record}");
+        let doctor = world.run_as(who, &["doctor"]).unwrap();
+        let line = doctor.out.lines().find(|line| line.contains("host memory")).unwrap();
+        let bound = if is_bounded_together {
+            "have 96 MiB together, by cgroup"
+        } else {
+            "have 96 MiB each, by a resource limit"
+        };
+        assert!(line.contains(bound), "{line}");
+    }
+}
+
+#[test]
+fn a_bound_that_is_not_a_number_is_refused() {
+    let world = World::with_harness().env("FULLSEND_HOST_MEMORY_MB", "4G");
+    let ran = world.run(&["run", "triage"]);
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    assert!(ran.err.contains("`4G` is not a valid FULLSEND_HOST_MEMORY_MB"), "{}", ran.err);
 }

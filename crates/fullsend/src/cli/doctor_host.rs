@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use egress::dial::HostProxy;
 use sandbox::doctor::{Check, CheckState};
+use sandbox::{HostPrograms, MemoryBound};
 use yaml::{Node, ParseLimits, Sources};
 
 use super::configuration::{variable, xdg_directory};
@@ -16,7 +17,7 @@ use crate::cancel::Cancel;
 use crate::event::clock::Moment;
 use crate::runtime::ALL;
 use crate::runtime::programs::ProgramSearch;
-use crate::scripts::{self, Script};
+use crate::scripts::{self, Script, memory};
 
 /// Far more than a program needs to say its version.
 const TIME: Duration = Duration::from_secs(10);
@@ -31,6 +32,7 @@ pub fn checks() -> Vec<Check> {
         program("npm", "install Node.js, which has npm; only `fullsend runtimes install` uses it"),
     ];
     all.extend(runtimes());
+    all.push(host_memory());
     all.push(keys());
     all.push(disk());
     all.push(clock());
@@ -122,6 +124,27 @@ fn keys() -> Check {
         return weak("keys", "no variable with a key for a model is set".to_owned(), fix);
     }
     good("keys", format!("{} set; `fullsend doctor --model HARNESS` tries it", set.join(", ")))
+}
+
+/// What bounds the programs that a run starts on the host.
+fn host_memory() -> Check {
+    let name = "host memory";
+    let fix = "start it with systemd-run --user --scope -p Delegate=yes, or as root";
+    let bytes = match memory::bytes(&super::run::environment()) {
+        Ok(bytes) => bytes,
+        Err(error) => return weak(name, error.to_string(), &format!("unset {}", memory::VARIABLE)),
+    };
+    let mebibytes = bytes >> 20;
+    match HostPrograms::together(bytes).bound() {
+        MemoryBound::Together { how } => {
+            good(name, format!("scripts, git and servers have {mebibytes} MiB together, by {how}"))
+        }
+        MemoryBound::Each { why } => {
+            let found =
+                format!("scripts, git and servers have {mebibytes} MiB each, by a resource limit: {why}");
+            weak(name, found, fix)
+        }
+    }
 }
 
 /// The nearest directory above a path that exists.

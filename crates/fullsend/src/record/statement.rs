@@ -205,7 +205,7 @@ fn read_contents(directory: &Path) -> std::io::Result<Contents> {
     let mut contents = Contents::default();
     let limits = WalkLimits { entries: MAX_ENTRIES, depth: MAX_DEPTH, unreadable: Unreadable::Fail };
     let walked = walk_directory(directory, limits, &mut |entry: &TreeEntry<'_>| {
-        let name = entry.path.to_string_lossy().into_owned();
+        let name = unique_name(entry.path);
         match entry.kind {
             FileType::Directory => {}
             FileType::RegularFile if name == STATEMENT || is_size(directory, &name) => {}
@@ -225,6 +225,11 @@ fn read_contents(directory: &Path) -> std::io::Result<Contents> {
     Ok(contents)
 }
 
+/// The path; one that is not UTF-8 is escaped, so that no two paths have the same name.
+fn unique_name(path: &Path) -> String {
+    path.to_str().filter(|text| !text.starts_with('"')).map_or_else(|| format!("{path:?}"), str::to_owned)
+}
+
 /// The file in which a later command keeps the size of the directory: a number and nothing else.
 fn is_size(directory: &Path, name: &str) -> bool {
     let text = || std::fs::read_to_string(directory.join(name)).unwrap_or_default();
@@ -238,6 +243,32 @@ fn digest(mut file: std::fs::File) -> std::io::Result<String> {
         match file.read(&mut piece)? {
             0 => return Ok(hex(&hash.finalize())),
             length => hash.update(&piece[..length]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn names_that_look_alike_are_told_apart() {
+        let directory = tempfile::tempdir().unwrap();
+        let names: [&[u8]; 4] = [b"a\xff", b"a\xfe", "a\u{fffd}".as_bytes(), b"\"a\\xff\""];
+        for name in names {
+            std::fs::write(directory.path().join(OsStr::from_bytes(name)), name).unwrap();
+        }
+        let before = read_contents(directory.path()).unwrap().files;
+        assert_eq!(before.len(), names.len(), "{before:?}");
+        for name in names {
+            let path = directory.path().join(OsStr::from_bytes(name));
+            std::fs::write(&path, "changed").unwrap();
+            let after = read_contents(directory.path()).unwrap().files;
+            assert_ne!(before, after, "{path:?}");
+            std::fs::write(&path, name).unwrap();
         }
     }
 }

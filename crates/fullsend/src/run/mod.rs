@@ -46,6 +46,7 @@ use crate::resolve::library::Library;
 use crate::resolve::variables;
 use crate::runtime::state::StateFile;
 use crate::runtime::{self, Conversation};
+use crate::scripts::memory;
 use crate::validate::Accepted;
 use attempts::Attempts;
 use cancel_request::CancelWatch;
@@ -231,6 +232,8 @@ fn sequence(
     continuation: &mut Continuation,
 ) -> Result<Artifacts, Stop> {
     save_configuration(&mut request, directory)?;
+    let memory = memory::bytes(&request.environment).map_err(|error| Stop::missing(error.to_string()))?;
+    let _group = memory::hold(memory);
     let shared_budgets = shared_budgets(&request);
     let save_workspace = request.save_workspace;
     let model_retry_timeout = request.model_retry_timeout;

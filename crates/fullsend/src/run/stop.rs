@@ -283,7 +283,7 @@ impl From<ScriptError> for Stop {
         match error {
             ScriptError::Timeout { .. } => Self::new(EndCause::Timeout, error.to_string()),
             ScriptError::Cancelled { why, .. } => Self::cancelled(why),
-            ScriptError::Start { .. } | ScriptError::Wait { .. } => {
+            ScriptError::Start { .. } | ScriptError::Wait { .. } | ScriptError::Memory { .. } => {
                 Self::new(EndCause::ScriptFailed, error.to_string())
             }
         }

@@ -1,6 +1,7 @@
 //! Scripts on the host: pre-, post- and validation scripts. Each gets an explicit environment, its own process group, bounded
 //! output and a time limit; then TERM, grace and KILL go to the whole group.
 
+pub(crate) mod memory;
 pub(crate) mod shebang;
 
 use std::collections::BTreeMap;
@@ -68,6 +69,7 @@ pub enum ScriptError {
     Timeout { program: PathBuf, time: Duration, output: String },
     Wait { program: PathBuf, source: std::io::Error },
     Cancelled { program: PathBuf, why: CancelReason },
+    Memory { program: PathBuf, bytes: u64 },
 }
 
 impl std::fmt::Display for ScriptError {
@@ -79,6 +81,10 @@ impl std::fmt::Display for ScriptError {
             }
             Self::Wait { program, source } => write!(f, "cannot wait for {}: {source}", program.display()),
             Self::Cancelled { program, .. } => write!(f, "{} was interrupted", program.display()),
+            Self::Memory { program, bytes } => {
+                let program = program.display();
+                write!(f, "{program} was stopped: {}", memory::exceeded(*bytes))
+            }
         }
     }
 }
@@ -87,7 +93,7 @@ impl std::error::Error for ScriptError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Start { source, .. } | Self::Wait { source, .. } => Some(source),
-            Self::Timeout { .. } | Self::Cancelled { .. } => None,
+            Self::Timeout { .. } | Self::Cancelled { .. } | Self::Memory { .. } => None,
         }
     }
 }
@@ -114,7 +120,8 @@ pub fn base_environment(host: &BTreeMap<String, String>) -> BTreeMap<String, Str
 pub fn run(script: &Script<'_>) -> Result<ScriptExit, ScriptError> {
     let started = Instant::now();
     let program = || script.program.to_owned();
-    let mut child = shebang::command(script.program)
+    let mut command = shebang::command(script.program);
+    command
         .args(script.arguments)
         .current_dir(script.working_directory)
         .env_clear()
@@ -122,9 +129,11 @@ pub fn run(script: &Script<'_>) -> Result<ScriptExit, ScriptError> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .map_err(|source| ScriptError::Start { program: program(), source })?;
+        .process_group(0);
+    let cannot_start = |source| ScriptError::Start { program: program(), source };
+    let group = memory::admit(&mut command).map_err(cannot_start)?;
+    let killed_before = group.killed();
+    let mut child = command.spawn().map_err(cannot_start)?;
     let stdout = child.stdout.take().map(drain);
     let stderr = child.stderr.take().map(drain);
     let status = wait(&mut child, script);
@@ -136,6 +145,9 @@ pub fn run(script: &Script<'_>) -> Result<ScriptExit, ScriptError> {
     let stdout_bytes = output.len();
     output.push_str(&text(stderr));
     match status {
+        Ok(Some(status)) if !status.success() && group.killed() > killed_before => {
+            Err(ScriptError::Memory { program: program(), bytes: group.memory_bytes() })
+        }
         Ok(Some(status)) => Ok(ScriptExit { status, output, stdout_bytes, duration: started.elapsed() }),
         Ok(None) => Err(match script.cancel.reason() {
             Some(why) => ScriptError::Cancelled { program: program(), why },

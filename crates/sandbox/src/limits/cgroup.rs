@@ -16,6 +16,18 @@ struct Kept {
     version: Version,
 }
 
+impl Kept {
+    /// How often the kernel refused or killed something.
+    fn count(&self) -> u64 {
+        match (self.limit, self.version) {
+            (Limit::Memory, Version::Two) => number(&self.directory.join("memory.events"), "oom_kill"),
+            (Limit::Memory, Version::One) => number(&self.directory.join("memory.oom_control"), "oom_kill"),
+            (Limit::Processes, _) => number(&self.directory.join("pids.events"), "max"),
+            _ => 0,
+        }
+    }
+}
+
 pub(crate) struct Cgroup {
     kept: Vec<Kept>,
     directories: Vec<PathBuf>,
@@ -140,15 +152,14 @@ impl Cgroup {
         &self.directories
     }
 
+    /// How many processes the kernel killed for their memory.
+    pub(crate) fn memory_kills(&self) -> u64 {
+        self.kept.iter().filter(|kept| kept.limit == Limit::Memory).map(Kept::count).sum()
+    }
+
     /// What the kernel counted as refused or killed.
     pub(crate) fn exceeded(&self) -> Vec<Exceeded> {
-        let count = |kept: &Kept| match (kept.limit, kept.version) {
-            (Limit::Memory, Version::Two) => number(&kept.directory.join("memory.events"), "oom_kill"),
-            (Limit::Memory, Version::One) => number(&kept.directory.join("memory.oom_control"), "oom_kill"),
-            (Limit::Processes, _) => number(&kept.directory.join("pids.events"), "max"),
-            _ => 0,
-        };
-        let counted = self.kept.iter().map(|kept| (kept.limit, count(kept))).filter(|(_, count)| *count > 0);
+        let counted = self.kept.iter().map(|kept| (kept.limit, kept.count())).filter(|(_, count)| *count > 0);
         counted
             .map(|(limit, count)| Exceeded { limit, detail: format!("{count} times, by the kernel") })
             .collect()

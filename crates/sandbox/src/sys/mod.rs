@@ -19,7 +19,9 @@ pub(crate) use identity::take_file_identity;
 pub(crate) use interface::bring_up;
 pub(crate) use landlock::landlock_level;
 pub(crate) use mount::{MountAttributes, set_mount_attributes};
-pub(crate) use process::{CloneOutcome, clone_as_sibling, exit_now, fork, spawn_in_session, unshare};
+pub(crate) use process::{
+    CloneOutcome, bound_before_exec, clone_as_sibling, exit_now, fork, spawn_in_session, unshare,
+};
 pub(crate) use seccomp::{Instruction, install_filter};
 pub(crate) use signal::{block_child_signal, child_signal_descriptor, unblock_child_signal};
 

@@ -1,6 +1,8 @@
 //! Making and ending processes: namespaces, a sibling of the caller, commands in their own session.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::UnshareFlags;
+use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
@@ -53,6 +55,25 @@ pub(crate) fn spawn_in_session(command: &mut Command, terminal: bool) -> io::Res
         });
     }
     command.spawn()
+}
+
+/// Makes `command` enter cgroups by their files, and take a limit on the memory that it writes to, before it starts.
+pub(crate) fn bound_before_exec(command: &mut Command, admissions: Vec<File>, data_bytes: Option<u64>) {
+    // SAFETY: between fork and exec the closure makes a few plain system calls and allocates nothing.
+    unsafe {
+        command.pre_exec(move || {
+            for file in &admissions {
+                rustix::io::write(file, b"0")?;
+            }
+            if let Some(bytes) = data_bytes {
+                let before = getrlimit(Resource::Data);
+                let lower = |limit: Option<u64>| Some(limit.map_or(bytes, |limit| limit.min(bytes)));
+                let limit = Rlimit { current: lower(before.current), maximum: lower(before.maximum) };
+                setrlimit(Resource::Data, limit)?;
+            }
+            Ok(())
+        });
+    }
 }
 
 /// Ends the process at once: no destructors, no flushing of what a parent may also flush.

@@ -21,8 +21,9 @@ use super::RunContext;
 use crate::event::log::Emitter;
 use crate::event::{RunEvent, ServerState};
 use crate::harness::{ApiServer, Harness};
-use crate::scripts;
+use crate::scripts::{self, memory};
 use output::Output;
+use sandbox::HostPrograms;
 
 /// The variable in which a server finds the token that it must ask for.
 pub const TOKEN: &str = "FULLSEND_API_TOKEN";
@@ -103,7 +104,7 @@ fn start_one(server: &ApiServer, around: &RunContext<'_>) -> Result<Running, Str
     let path = around.directory.join(format!("api-{}.log", server.name.value));
     let mut output =
         Output::create(&path, around.guard).map_err(|error| format!("{}: {error}", path.display()))?;
-    let mut child = spawn(&program, environment, around.repository)
+    let (mut child, group) = spawn(&program, environment, around.repository)
         .map_err(|error| format!("cannot be started: {error}"))?;
     output.keep(child.stdout.take());
     output.keep(child.stderr.take());
@@ -113,7 +114,8 @@ fn start_one(server: &ApiServer, around: &RunContext<'_>) -> Result<Running, Str
     let service = HostService { host: host(server), port, address, ended: Arc::clone(&ended) };
     let lifeline = child.stdin.take();
     let supervisor = child.id();
-    let watched = Watched { name: server.name.to_string(), path, ended, stopping: Arc::clone(&stopping) };
+    let name = server.name.to_string();
+    let watched = Watched { name, path, ended, stopping: Arc::clone(&stopping), group };
     let emit = around.emit.clone();
     let watcher = std::thread::spawn(move || watched.watch(child, output, &emit));
     Ok(Running { service, token, lifeline, supervisor, watcher: Some(watcher), stopping })
@@ -147,8 +149,13 @@ fn environment(
 }
 
 /// Through a supervisor: this program again, which ends with us and leaves no process behind.
-fn spawn(program: &Path, environment: BTreeMap<String, String>, place: &Path) -> std::io::Result<Child> {
-    Command::new("/proc/self/exe")
+fn spawn(
+    program: &Path,
+    environment: BTreeMap<String, String>,
+    place: &Path,
+) -> std::io::Result<(Child, Arc<HostPrograms>)> {
+    let mut command = Command::new("/proc/self/exe");
+    command
         .arg(supervise::COMMAND)
         .arg(program)
         .current_dir(place)
@@ -157,8 +164,9 @@ fn spawn(program: &Path, environment: BTreeMap<String, String>, place: &Path) ->
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
+        .process_group(0);
+    let group = memory::admit(&mut command)?;
+    Ok((command.spawn()?, group))
 }
 
 /// Waits for the exit of one server, and reports it if we did not cause it.
@@ -167,10 +175,12 @@ struct Watched {
     path: PathBuf,
     ended: Arc<OnceLock<String>>,
     stopping: Arc<OnceLock<()>>,
+    group: Arc<HostPrograms>,
 }
 
 impl Watched {
     fn watch(self, mut child: Child, output: Output, emit: &Emitter) {
+        let killed_before = self.group.killed();
         let how = match child.wait() {
             Ok(status) => scripts::exit_code(status).to_string(),
             Err(error) => error.to_string(),
@@ -180,7 +190,10 @@ impl Watched {
             return;
         }
         let log = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let detail = format!("has ended with {how} and is not started again (see {log})");
+        let mut detail = format!("has ended with {how} and is not started again (see {log})");
+        if self.group.killed() > killed_before {
+            detail.push_str(&format!(": {}", memory::exceeded(self.group.memory_bytes())));
+        }
         let _first = self.ended.set(format!("the api server `{}` {detail}", self.name));
         emit.emit(RunEvent::ApiServer { name: self.name, state: ServerState::Ended, detail });
     }
