@@ -218,6 +218,8 @@ fn what_no_rule_allows_is_refused_and_said() {
     let ran = sandbox(&world, Who::Caller, &[], &["sh", "-c", script]).unwrap();
     assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{}", ran.err);
     assert!(ran.err.contains("egress: example.com:443 was refused"), "{}", ran.err);
+    assert!(ran.err.contains("egress: the name example.com was refused"), "{}", ran.err);
+    assert!(!ran.err.contains("proof"), "{}", ran.err);
 }
 
 #[test]

@@ -22,6 +22,7 @@ use super::{lasting, signals, terminal};
 use crate::cancel::{Cancel, CancelReason};
 use crate::event::exit::signalled;
 use crate::image::{self, Caps, Image};
+use crate::provision::PROOF_NAME;
 use crate::provision::policy_sandbox::{self, PolicySandbox, PolicySandboxSpec};
 
 /// How soon a request to end is passed on.
@@ -133,12 +134,15 @@ fn within(
     Ok(code)
 }
 
-/// Prints refused connections to standard error.
+/// Prints refused connections and names to standard error. The proof asks for a name itself.
 fn print_refusal(event: &EgressEvent, line_end: &str) {
     let line = match event {
         EgressEvent::Connection(attempt) if attempt.decision == ConnectionDecision::Denied => {
             let reason = attempt.reason.as_deref().unwrap_or("no rule allows it");
             format!("egress: {}:{} was refused: {reason}", attempt.host, attempt.port)
+        }
+        EgressEvent::NameRefused { name, reason } if name.trim_end_matches('.') != PROOF_NAME => {
+            format!("egress: the name {name} was refused: {reason}")
         }
         _ => return,
     };
