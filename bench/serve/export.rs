@@ -8,6 +8,7 @@ use std::time::Instant;
 use fullsend::event::log::Emitter;
 use serde_json::{Value as Json, json};
 
+use super::server::program;
 use super::{line, median};
 
 const EVENTS: u64 = 10_000;
@@ -53,7 +54,7 @@ impl LongRun {
     }
 
     fn export(&self) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fullsend"));
+        let mut command = Command::new(program());
         command
             .args(["runs", "export", ID, "--html"])
             .arg(self.page())

@@ -1,23 +1,25 @@
 //! Benches of the page and of `fullsend serve`, one line each: `name ours peer ratio`.
 //!
-//!     cargo bench -p fullsend --bench serve [-- export|paint|idle|latency|load]
+//!     cargo bench -p fullsend --bench serve [-- export|paint|idle|latency|load|many]
+//!     FULLSEND_BIN=PROGRAM cargo bench -p fullsend --profile dev --bench serve     # measures a program that is built already
 //!
 //! `export`: a run of 10,000 events as one HTML file; the peer reads the log and writes a file of that size. `paint`: until
 //! Chromium shows it; the peer is an empty page. `idle`: memory and processor time of a reader while nothing happens; the
 //! peer is a connection that asks nothing. `latency`: from an append to its reader; the peer is a request for the same
 //! event. `load`: 1,000 readers and 200 appends a second, with a server that is killed and started again; the peer of a count is
-//! what it must be.
+//! what it must be. `many`: memory and time of lists with 10,000 runs and 100,000 sessions; the peer is the server without any.
 
 #![expect(clippy::unwrap_used, reason = "a bench that cannot go on should stop")]
 #![expect(clippy::print_stdout, reason = "the figures are the output")]
 
 mod export;
+mod many;
 mod readers;
 mod server;
 
 fn main() {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    if cfg!(debug_assertions) {
+    if cfg!(debug_assertions) && std::env::var_os("FULLSEND_BIN").is_none() {
         println!("a debug build: only ratios and counts mean something");
     }
     println!("name ours peer ratio");
@@ -27,6 +29,7 @@ fn main() {
         ("idle", readers::idle),
         ("latency", readers::latency),
         ("load", readers::load),
+        ("many", many::many),
     ] {
         if name.starts_with(&wanted) {
             bench();

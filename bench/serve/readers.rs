@@ -22,7 +22,7 @@ const LOAD_SECONDS: u64 = 20;
 /// After the last append, until everybody must have everything.
 const CATCH_UP: Duration = Duration::from_secs(180);
 
-fn in_runtime<T>(work: impl Future<Output = T>) -> T {
+pub fn in_runtime<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(work)
 }
 

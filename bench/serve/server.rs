@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader as SyncReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -11,6 +11,11 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 const TOKEN: &str = "a-token-of-the-benches";
+
+/// The program to measure: the one of `FULLSEND_BIN`, or the one that was built with this bench.
+pub fn program() -> PathBuf {
+    std::env::var_os("FULLSEND_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_fullsend").into()).into()
+}
 
 pub struct Served {
     place: tempfile::TempDir,
@@ -59,6 +64,21 @@ impl Served {
         line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0.0)
     }
 
+    /// The most that it ever had, in kilobytes.
+    pub fn most_memory(&self) -> f64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0.0)
+    }
+
+    pub fn store(&self) -> PathBuf {
+        self.place.path().join(".local/state/fullsend/sessions.db")
+    }
+
+    pub fn runs(&self) -> PathBuf {
+        self.place.path().join(".local/state/fullsend/runs")
+    }
+
     /// Processor time so far, in milliseconds.
     pub fn processor_time(&self) -> f64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
@@ -75,7 +95,7 @@ impl Served {
 }
 
 fn spawn(place: &Path, address: &str) -> (Child, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fullsend"));
+    let mut command = Command::new(program());
     command.args(["serve", "--listen", address]).current_dir(place.join("repo"));
     command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", place).env("FULLSEND_SERVE_TOKEN", TOKEN);
     let mut child =

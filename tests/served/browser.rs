@@ -109,11 +109,16 @@ fn a_question_answered_in_the_page_wakes_the_session() {
     served.post(&format!("{path}/answer"), &other_input).is_problem(409, "refused");
     let wrong_kind = json!({ "input_digest": request["input_digest"], "decision": "allow" });
     served.post(&format!("{path}/confirm"), &wrong_kind).is_problem(409, "refused");
+    // It waits for an agent that has no sessions, and shows itself meanwhile.
+    let mut idle = stage.world.spawn(&["worker", "--agent", "nobody", "--label", "gpu"]);
+    wait_for(|| served.get("/v1/workers").json()["workers"][0].is_object().then_some(()));
     if !drive(&served, "session", &id, || stage.wakes(&id, 0)) {
         let answer = json!({ "input_digest": request["input_digest"], "output": { "ticket": 42 } });
         assert_eq!(served.post(&format!("{path}/answer"), &answer).status, 200);
         stage.wakes(&id, 0);
     }
+    idle.kill().unwrap();
+    idle.wait().unwrap();
     let said = stage.of_type(&id, "agent.message");
     assert_eq!(said.last().unwrap()["message"], "The ticket is 42.");
     let answered = stage.of_type(&id, "user.custom_tool_result");

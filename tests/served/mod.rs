@@ -8,6 +8,7 @@ mod runs;
 mod sessions;
 mod started;
 mod webhooks;
+mod workers;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

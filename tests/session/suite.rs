@@ -13,6 +13,7 @@ mod plans;
 mod reads;
 mod repeats;
 mod repositories;
+mod workers;
 
 use crate::cluster;
 use crate::fixture::{Clock, Directory, skip};

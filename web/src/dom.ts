@@ -43,6 +43,12 @@ export function append(element: Element, ...children: Child[]): void {
   }
 }
 
+/** Shows what went wrong. The message may quote a caller or an agent. */
+export function say(element: Element, error: unknown): void {
+  element.replaceChildren();
+  append(element, error instanceof Error ? error.message : String(error));
+}
+
 /** A text that keeps its lines, cut where it is long until the reader asks for the rest. */
 export function block(text: string, name: string, most = 4000): HTMLElement {
   const pre = el("pre", { class: "text", tabindex: 0, role: "group", "aria-label": name });

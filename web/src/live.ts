@@ -2,7 +2,7 @@
 import type { OutcomeKind, RunPage } from "./types";
 import { follow, get, mayAct, post, token } from "./api";
 import { costsPage } from "./costs";
-import { el, empty, pill } from "./dom";
+import { el, empty, pill, visible } from "./dom";
 import { duration, money, words } from "./format";
 import { outcomeTone } from "./header";
 import { frame, list, type Filter } from "./list";
@@ -100,7 +100,7 @@ function cancelButton(id: string): HTMLButtonElement {
     post(`/v1/runs/${id}/cancel`, {}).catch((error: unknown) => {
       isAsked = false;
       made.disabled = false;
-      made.textContent = `Not cancelled: ${error instanceof Error ? error.message : String(error)}`;
+      made.textContent = visible(`Not cancelled: ${error instanceof Error ? error.message : String(error)}`);
     });
   });
   return made;

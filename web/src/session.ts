@@ -1,6 +1,6 @@
 // Sessions: the list, and one of them as it goes on, with what a person can do: send a message, answer, allow or deny, interrupt.
 import { follow, get, mayAct, post } from "./api";
-import { block, el, pill } from "./dom";
+import { block, el, pill, say } from "./dom";
 import { money, words } from "./format";
 import { frame, list } from "./list";
 import type { Tone } from "./model";
@@ -12,6 +12,8 @@ interface Session { id: string; agent: string; status: string; stop_reason: stri
 interface SessionEvent { seq: number; time_ms: number; type: string; by?: string; [field: string]: unknown }
 
 const STATUS_TONE: { [status: string]: Tone } = { idle: "plain", running: "info", rescheduling: "info", requires_action: "warn", terminated: "plain" };
+/** A longer log is shown from there on. */
+const MAX_EVENTS = 2000;
 const SHOWN_FIELDS = ["message", "title", "note", "error", "reason", "decision", "tool", "output", "result"];
 
 export function sessionList(): Promise<void> {
@@ -35,33 +37,36 @@ export async function sessionPage(id: string): Promise<void> {
   const problem = el("p", { class: "problem", role: "alert" });
   const act = (action: string, body: unknown): void => {
     problem.textContent = "";
-    post(`${path}/${action}`, body).catch((error: unknown) => { problem.textContent = error instanceof Error ? error.message : String(error); });
+    post(`${path}/${action}`, body).catch((error: unknown) => { say(problem, error); });
   };
   const isOperator = await mayAct();
   document.body.replaceChildren(frame("Session", status, open, problem, ...(isOperator ? [messageForm(act)] : []), el("h2", {}, "Log"), log));
 
   let shown = "";
-  const draw = async (): Promise<void> => {
+  const draw = async (): Promise<number> => {
     const session = await get<Session>(path);
     const dead = session.dead.reduce((sum, [first, last]) => sum + last - first + 1, 0);
     status.replaceChildren(el("b", {}, session.agent), " ", pill(words(session.status), STATUS_TONE[session.status] ?? "plain"), " ", el("code", {}, session.id), " ",
       el("span", { class: "muted" }, [session.held ? `worker ${session.held.owner}` : "", money(session.usage.cost_microdollars / 1e6), ...session.wakes.map((wake) => `wakes ${new Date(wake.due_ms).toLocaleString()}: ${wake.reason}`), dead ? `${dead} dead letters` : ""].filter(Boolean).join(" · ")));
     // A form that a person fills in stays until its request is answered.
     const wanted = session.requests.map((request) => request.id).join() + dead;
-    if (wanted === shown) return;
+    if (wanted === shown) return session.head;
     shown = wanted;
     open.replaceChildren(...session.requests.map((request) => requestForm(request, isOperator ? act : null)));
     if (dead && isOperator) open.append(button("Retry dead letters", () => act("dead-letters/retry", {})));
+    return session.head;
   };
-  await draw();
+  const first = Math.max((await draw()) - MAX_EVENTS, 0);
+  if (first > 0) log.before(el("p", { class: "muted" }, `The last ${MAX_EVENTS.toLocaleString("en")} events. fullsend session events ${id} prints all.`));
   let grown = false;
   setInterval(() => {
     if (!grown) return;
     grown = false;
     draw().catch(() => undefined);
   }, 200);
-  await follow(`${path}/events`, 0, (data) => {
+  await follow(`${path}/events`, first, (data) => {
     log.append(entry(JSON.parse(data) as SessionEvent));
+    if (log.childElementCount > MAX_EVENTS) log.firstElementChild?.remove();
     grown = true;
   });
   await draw();

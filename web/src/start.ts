@@ -1,6 +1,6 @@
 // The form with which an operator starts a run: a harness, what the agent is asked, and files for it to read.
 import { post } from "./api";
-import { el } from "./dom";
+import { el, say } from "./dom";
 
 /** Of all files together, as the server takes them. */
 const MAX_BYTES = 400 << 10;
@@ -26,7 +26,7 @@ export function startForm(): HTMLElement {
     send.disabled = true;
     start().catch((error: unknown) => {
       send.disabled = false;
-      problem.textContent = error instanceof Error ? error.message : String(error);
+      say(problem, error);
     });
   });
   return el("details", { class: "start" }, el("summary", {}, "Start a run"), form);

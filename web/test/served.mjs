@@ -83,12 +83,87 @@ async function startsARun(page) {
   check("a run that was started in the page is shown to its end", true);
 }
 
+const HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=\"window.hacked=1\"><!--<script>-->'\"`${window.hacked=1}\u202e\u2066\u0000javascript:window.hacked=1//{{constructor}}";
+
+/** What the API answers, with hostile text in every field that can have any. */
+const HOSTILE_ANSWERS = {
+  "/v1/work": { now_ms: 0, leases: [{ worker: HOSTILE, session: HOSTILE, agent: HOSTILE, until_ms: 1 }], wakes: [{ session: HOSTILE, agent: HOSTILE, due_ms: 0, reason: HOSTILE }, { session: HOSTILE, agent: HOSTILE, due_ms: 9, reason: HOSTILE }], dead_letters: [{ session: HOSTILE, agent: HOSTILE, inputs: 1 }] },
+  "/v1/workers": { now_ms: 0, workers: [{ name: HOSTILE, host: HOSTILE, repositories: [HOSTILE], agent: HOSTILE, labels: [HOSTILE], concurrency: 1, started_ms: 0, seen_ms: 0 }, { name: "idle", host: HOSTILE, repositories: [HOSTILE], agent: null, labels: [HOSTILE], concurrency: 1, started_ms: 0, seen_ms: 0 }] },
+  "/v1/deliveries": { deliveries: [{ id: HOSTILE, webhook: HOSTILE, type: HOSTILE, created: HOSTILE, attempts: 1, problem: HOSTILE }] },
+  "/v1/runs": { runs: [{ id: HOSTILE, owner: HOSTILE, harness: HOSTILE, runtime: HOSTILE, outcome: HOSTILE, started: HOSTILE, duration_ms: 1, usd: 1, findings: 1, refused: 1 }] },
+  "/v1/sessions": { sessions: [{ id: HOSTILE, agent: HOSTILE, repository: HOSTILE, status: HOSTILE, created_ms: 0, requests: 1, dead: 1, pending: 1, held_by: HOSTILE, usd: 1 }] },
+  "/v1/costs": { by: HOSTILE, since: HOSTILE, total: { key: HOSTILE, runs: 1, usd: 1, unpriced_runs: 1, input_tokens: 1, output_tokens: 1, duration_ms: 1 }, rows: [{ key: HOSTILE, runs: 1, usd: 1, unpriced_runs: 1, input_tokens: 1, output_tokens: 1, duration_ms: 1 }], unreadable_runs: 1 },
+};
+const HOSTILE_SESSION = {
+  id: HOSTILE, agent: HOSTILE, status: HOSTILE, stop_reason: HOSTILE, head: 1, dead: [[1, 1]], held: { owner: HOSTILE }, usage: { cost_microdollars: 1 },
+  requests: [{ id: HOSTILE, kind: "custom_tool", tool: HOSTILE, input: { [HOSTILE]: HOSTILE }, input_digest: HOSTILE }, { id: "2", kind: "confirmation", tool: HOSTILE, input: { [HOSTILE]: HOSTILE }, input_digest: HOSTILE }],
+  wakes: [{ id: HOSTILE, due_ms: 0, reason: HOSTILE }],
+};
+const HOSTILE_EVENT = { seq: 1, time_ms: 0, type: HOSTILE, by: HOSTILE, run_id: HOSTILE, message: HOSTILE, title: HOSTILE, note: HOSTILE, error: HOSTILE, reason: HOSTILE, decision: HOSTILE, tool: HOSTILE, output: { [HOSTILE]: HOSTILE }, result: HOSTILE };
+
+async function isInert(page, what) {
+  await page.waitForFunction(() => document.body.innerText.includes("window.hacked"), null, { timeout: TIMEOUT });
+  const found = await page.evaluate(() => ({
+    hacked: globalThis.hacked ?? 0,
+    stopped: globalThis.stopped,
+    scripts: document.scripts.length,
+    foreign: document.querySelectorAll("img, iframe, object, embed, link, base, video, audio, marquee, [onerror], [onload], [onclick]").length,
+    links: [...document.querySelectorAll("a")].filter((one) => !/^\/(?!\/)/.test(one.getAttribute("href") ?? "")).length,
+    hidden: /[\u202e\u2066]/.test(document.body.innerText),
+  }));
+  const inert = !found.hacked && !found.stopped && found.scripts === 0 && !found.foreign && !found.links && !found.hidden;
+  check(`hostile text is inert: ${what}`, inert, JSON.stringify(found));
+}
+
+async function hostileAnswersAreInert(page) {
+  await page.addInitScript(() => { globalThis.stopped = 0; document.addEventListener("securitypolicyviolation", () => { globalThis.stopped += 1; }); });
+  const problem = { status: 409, contentType: "application/problem+json", json: { title: HOSTILE, detail: HOSTILE, status: 409, type: HOSTILE } };
+  await page.route("**/v1/**", (route) => {
+    const path = new URL(route.request().url()).pathname;
+    if (path === "/v1/caller") return route.continue();
+    if (route.request().method() === "POST") return route.fulfill(problem);
+    if (HOSTILE_ANSWERS[path]) return route.fulfill({ json: HOSTILE_ANSWERS[path] });
+    if (path === `/v1/sessions/${id}`) return route.fulfill({ json: HOSTILE_SESSION });
+    if (path === `/v1/sessions/${id}/events`) return route.fulfill({ contentType: "text/event-stream", body: `id: 1\ndata: ${JSON.stringify(HOSTILE_EVENT)}\n\nevent: end\ndata: {}\n\n` });
+    return route.fulfill(problem);
+  });
+  for (const path of ["/", "/sessions", "/work", "/costs", `/sessions/${id}`, `/runs/${id}`]) {
+    await page.goto(`${origin}${path}`);
+    await isInert(page, path.replace(id, "ID"));
+  }
+  const refusals = [
+    ["/work", async () => page.click("td .act >> nth=0")],
+    [`/sessions/${id}`, async () => page.click(".ask >> text=Allow once")],
+    ["/", async () => { await page.click(".start summary"); await page.fill("#start-harness", HOSTILE); await page.click(".start button"); }],
+  ];
+  for (const [path, act] of refusals) {
+    await page.goto(`${origin}${path}`);
+    await act();
+    await page.waitForFunction(() => [...document.querySelectorAll(".problem")].some((one) => one.textContent.includes("window.hacked")), null, { timeout: TIMEOUT });
+    await isInert(page, `a refusal in ${path.replace(id, "ID")}`);
+  }
+  await page.unroute("**/v1/**");
+  // The browser reports every refusal.
+  seen.splice(0, seen.length, ...seen.filter((one) => !/status of 409/.test(one)));
+}
+
+async function fits(page, what) {
+  const before = page.viewportSize();
+  for (const width of [390, 820, 1280]) {
+    await page.setViewportSize({ width, height: 844 });
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    check(`${what} fits ${width} pixels`, wide <= 0, `${wide} pixels too wide`);
+  }
+  await page.setViewportSize(before);
+}
+
 async function showsWork(page) {
   await page.click("nav >> text=Work");
   await page.waitForSelector("td .act", { timeout: TIMEOUT });
   const text = await page.locator("main").innerText();
-  check("work shows workers, wakes, dead letters and webhooks", /Workers[\s\S]*Queued wakes[\s\S]*Dead letters[\s\S]*1 input[\s\S]*Webhooks/.test(text), text);
+  check("work shows workers, wakes, dead letters and webhooks", /Workers[\s\S]*idle[\s\S]*label gpu[\s\S]*Queued wakes[\s\S]*Dead letters[\s\S]*1 input[\s\S]*Webhooks/.test(text), text);
   await isAccessible(page, "work");
+  await fits(page, "work");
   await shoot(page, "serve-work", 1280, 860);
   await page.route("**/v1/caller", (route) => route.fulfill({ json: { name: "victor", role: "viewer" } }));
   await page.reload();
@@ -102,6 +177,7 @@ async function showsWork(page) {
   await page.click("td .act");
   await page.waitForFunction(() => /No input was given up/.test(document.querySelector("main")?.innerText ?? ""), null, { timeout: TIMEOUT });
   check("a retried dead letter is no longer dead", true);
+  await hostileAnswersAreInert(page);
 }
 
 async function followsARun(page) {
@@ -125,6 +201,8 @@ async function answersAQuestion(page) {
   await page.goto(link);
   await page.waitForSelector(".runs");
   await page.click("nav >> text=Sessions");
+  await page.waitForSelector(`.runs a[href="/sessions/${id}"]`);
+  await isAccessible(page, "list of sessions");
   await page.click(`.runs a[href="/sessions/${id}"]`);
   await page.waitForSelector(".ask");
   check("the question shows its input", /tracker\.open asks[\s\S]*Broken/.test(await page.locator(".ask").innerText()), await page.locator(".ask").innerText());

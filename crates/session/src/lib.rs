@@ -53,5 +53,5 @@ pub use store::postgres::{PostgresOptions, PostgresStore};
 pub use store::sqlite::{SqliteStore, StoreProbe};
 pub use store::{
     ClaimFilter, DecideFn, EventClass, FoundSession, ListedSession, Session, SessionChange, SessionError,
-    Store, StoreError, StoreSurvey, StoredObject, UpdateTarget, WaitFor,
+    Store, StoreError, StoreSurvey, StoredObject, StoredWorker, UpdateTarget, WaitFor, WorkerDescription,
 };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap::Args;
-use session::{ClaimFilter, ClaimedWake, Session, SessionError, Sessions, StoreError};
+use session::{ClaimFilter, ClaimedWake, Session, SessionError, Sessions, StoreError, WorkerDescription};
 
 use super::checkout_options::CheckoutOptions;
 use super::exit::{Exit, Failure};
@@ -62,6 +62,14 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         labels: Some(arguments.label.clone()),
         skip: Vec::new(),
     };
+    let repositories = filter.repository.iter().chain(filter.repository_prefixes.iter().flatten());
+    let description = WorkerDescription {
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        repositories: repositories.cloned().collect(),
+        agent: arguments.agent.clone(),
+        labels: arguments.label.clone(),
+        concurrency: arguments.concurrency,
+    };
     let check_context = context.clone();
     let plan = WorkerPlan {
         concurrency: usize::from(arguments.concurrency),
@@ -75,6 +83,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
             wake::check(&check_context, session).map_err(|error| error.message)
         }),
         lease_terms: context.lease_terms.clone(),
+        description,
         connect: Arc::clone(&context.connect),
         cancel: context.cancel.clone(),
         run_wake: Arc::new(move |sessions: &mut Sessions, claimed: &ClaimedWake| {

@@ -1,7 +1,9 @@
-//! A session as JSON, for `session show --json` and for the HTTP API.
+//! Sessions and workers as JSON, for the commands of `session` and for the HTTP API.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value as Json, json};
-use session::{Payload, Seq, Session, SessionError, Sessions, ToolRequest};
+use session::{Payload, Seq, Session, SessionError, Sessions, StoredWorker, ToolRequest, WorkerDescription};
 
 /// Each open request with its input.
 pub fn load_open_requests(
@@ -43,4 +45,40 @@ fn request((request, input): &(ToolRequest, Json)) -> Json {
         "id": request.id, "kind": request.kind, "tool": request.tool, "input": input,
         "input_digest": request.input_digest, "asked": request.asked, "expires_ms": request.expires_ms,
     })
+}
+
+/// A worker that waits for due sessions, as it last reported itself.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WorkerSummary {
+    /// The owner of its leases.
+    pub name: String,
+    pub host: String,
+    /// The repository, or the beginnings of the repositories, whose sessions it runs.
+    pub repositories: Vec<String>,
+    /// Only sessions of this agent.
+    pub agent: Option<String>,
+    /// The labels that it serves.
+    pub labels: Vec<String>,
+    /// How many wakes it runs at once.
+    pub concurrency: u16,
+    pub started_ms: i64,
+    /// About once a minute. A worker that runs one long wake is not seen meanwhile.
+    pub seen_ms: i64,
+}
+
+impl From<StoredWorker> for WorkerSummary {
+    fn from(worker: StoredWorker) -> Self {
+        let StoredWorker { name, description, started_ms, seen_ms } = worker;
+        let WorkerDescription { host, repositories, agent, labels, concurrency } = description;
+        Self {
+            name,
+            host,
+            repositories,
+            agent,
+            labels,
+            concurrency,
+            started_ms: started_ms.0,
+            seen_ms: seen_ms.0,
+        }
+    }
 }

@@ -6,10 +6,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hyper::StatusCode;
+use hyper::header::LOCATION;
+use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 
 use super::Server;
+use super::answer::AnswerBody;
 use super::problem::Problem;
 use crate::event::clock::Moment;
 
@@ -40,17 +42,32 @@ impl ActionLog {
 }
 
 impl Server {
-    /// `done` is what was answered.
+    /// Logs what was answered to an action, and where the caller finds what it made.
+    pub(super) async fn log_answer(
+        self: &Arc<Self>,
+        by: &str,
+        path: &str,
+        done: &Result<Response<AnswerBody>, Problem>,
+    ) {
+        let made = done.as_ref().ok().and_then(|response| response.headers().get(LOCATION)?.to_str().ok());
+        self.log_action(by, path, done.as_ref().map(Response::status), made).await;
+    }
+
+    /// `done` is what was answered, and `made` the path of what is new.
     pub(super) async fn log_action(
         self: &Arc<Self>,
         by: &str,
         path: &str,
         done: Result<StatusCode, &Problem>,
+        made: Option<&str>,
     ) {
         let status = done.unwrap_or_else(Problem::status).as_u16();
         let mut line = json!({ "time": Moment::now().rfc3339(), "by": by, "path": path, "status": status });
         if let Err(problem) = done {
             line["problem"] = problem.detail().into();
+        }
+        if let Some(made) = made {
+            line["made"] = made.into();
         }
         let logged = self.blocking(move |server| {
             server.action_log.append(&line);

@@ -161,7 +161,8 @@ impl Action<'_> {
             let id = (server.backend.create_session)(&new, sessions).map_err(Problem::bad_request)?;
             Ok(CreatedSession { id: id.to_string() })
         });
-        Ok(answer::created(&created.await?))
+        let created = created.await?;
+        Ok(answer::created_at(&format!("/v1/sessions/{}", created.id), &created))
     }
 
     pub(super) async fn append(&self, id: SessionId, payload: Payload) -> Answered {

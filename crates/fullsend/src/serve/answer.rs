@@ -73,15 +73,10 @@ pub fn json(value: &impl Serialize) -> Response<AnswerBody> {
     with_headers(AnswerBody::Whole(Some(bytes.into())), "application/json", INERT)
 }
 
-pub fn created(value: &impl Serialize) -> Response<AnswerBody> {
-    let mut response = json(value);
-    *response.status_mut() = StatusCode::CREATED;
-    response
-}
-
 /// Something new, which the caller finds at `path`.
 pub fn created_at(path: &str, value: &impl Serialize) -> Response<AnswerBody> {
-    let mut response = created(value);
+    let mut response = json(value);
+    *response.status_mut() = StatusCode::CREATED;
     if let Ok(path) = HeaderValue::from_str(path) {
         response.headers_mut().insert(LOCATION, path);
     }

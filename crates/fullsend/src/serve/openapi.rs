@@ -18,7 +18,7 @@ use super::runs::{CancelBody, CancelledRun, EventList, RUNNING, RunList};
 use super::sessions::{SessionEventList, SessionList};
 use super::starts::{NewRunBody, StartedRun};
 use super::webhooks::WebhookAnswer;
-use super::work::WorkReport;
+use super::work::{WorkReport, WorkerList};
 use crate::event::outcome::EndCause;
 use crate::record::Record;
 use crate::record::costs::{CostKey, CostReport};
@@ -121,6 +121,8 @@ impl Description {
         self.get("/v1/caller", "Get who the token belongs to, and what it may do", &[], &caller);
         let work = self.json::<WorkReport>();
         self.get("/v1/work", "Get leases, queued wakes and dead letters of all sessions", &[], &work);
+        let workers = self.json::<WorkerList>();
+        self.get("/v1/workers", "List the workers that wait for due sessions", &[], &workers);
         let costs = self.json::<CostReport>();
         let parameters = [
             query(

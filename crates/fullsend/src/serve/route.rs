@@ -25,6 +25,7 @@ enum Route<'a> {
     Metrics,
     Caller,
     Work,
+    Workers,
     Costs,
     Runs,
     Run(&'a str),
@@ -65,6 +66,7 @@ impl<'a> Route<'a> {
             ["v1", "openapi.json"] => Self::Description,
             ["v1", "caller"] => Self::Caller,
             ["v1", "work"] => Self::Work,
+            ["v1", "workers"] => Self::Workers,
             ["v1", "costs"] => Self::Costs,
             ["v1", "runs"] => Self::Runs,
             ["v1", "runs", id] => Self::Run(id),
@@ -160,7 +162,7 @@ async fn act_and_log(
         (Some(Route::Webhook(name)), None) => webhooks::receive(&server, name, &head, content).await,
         (Some(route), Some(caller)) => {
             let done = act(&server, &caller, &route, &head, content).await;
-            server.log_action(&caller.name, path, done.as_ref().map(Response::status)).await;
+            server.log_answer(&caller.name, path, &done).await;
             done
         }
         _ => Err(Problem::not_found(format!("there is nothing at {path}"))),
@@ -181,6 +183,7 @@ async fn read(
         Route::Metrics => metrics::answer(server).await,
         Route::Caller => caller.map(answer::json).ok_or_else(|| Problem::unauthorized("a token is needed")),
         Route::Work => work::get(server).await,
+        Route::Workers => work::workers(server).await,
         Route::Costs => costs::get(server, query).await,
         Route::Runs => runs::list(server, query).await,
         Route::Run(id) => runs::get(server, id).await,

@@ -159,7 +159,7 @@ pub(super) async fn receive(
     };
     let done = done.await;
     let status = done.as_ref().map(|_| StatusCode::ACCEPTED);
-    server.log_action(&webhook.actor(), head.uri.path(), status).await;
+    server.log_action(&webhook.actor(), head.uri.path(), status, None).await;
     Ok(answer::accepted(&done?))
 }
 
@@ -245,7 +245,7 @@ impl Server {
 async fn log_start(server: Arc<Server>, actor: String, run: BegunRun) {
     let path = format!("/v1/runs/{}", run.id);
     let begun = server.wait_until_begun(run).await;
-    server.log_action(&actor, &path, begun.as_ref().map(|_| StatusCode::CREATED)).await;
+    server.log_action(&actor, &path, begun.as_ref().map(|_| StatusCode::CREATED), None).await;
 }
 
 static HUB_SIGNATURE: HeaderName = HeaderName::from_static("x-hub-signature-256");

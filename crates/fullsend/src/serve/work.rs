@@ -1,4 +1,4 @@
-//! What is being worked on: the leases of workers, the wakes that are queued, and the dead letters, over all sessions.
+//! What is being worked on: the workers and their leases, the wakes that are queued, and the dead letters, over all sessions.
 
 use std::sync::Arc;
 
@@ -10,11 +10,12 @@ use session::{ListedSession, PAGE_LIMIT, Session, Sessions};
 use super::Server;
 use super::answer::{self, AnswerBody};
 use super::problem::Problem;
+use crate::render::session::WorkerSummary;
 
 /// How many entries each list has at most: those that come first.
 const MAX_ENTRIES: usize = 200;
 
-/// The work of all sessions. A worker without a lease is not known here.
+/// The work of all sessions.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct WorkReport {
     /// The time of the store's clock.
@@ -24,6 +25,14 @@ pub struct WorkReport {
     /// By the time at which they are due.
     pub wakes: Vec<PlannedWake>,
     pub dead_letters: Vec<DeadLetterCount>,
+}
+
+/// The workers that wait for due sessions, those last seen first.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WorkerList {
+    /// The time of the store's clock.
+    pub now_ms: i64,
+    pub workers: Vec<WorkerSummary>,
 }
 
 /// A session that a worker runs now.
@@ -56,6 +65,14 @@ pub struct DeadLetterCount {
 pub(super) async fn get(server: &Arc<Server>) -> Result<Response<AnswerBody>, Problem> {
     let report = server.with_sessions(None, |sessions, _| load(sessions));
     Ok(answer::json(&report.await?))
+}
+
+pub(super) async fn workers(server: &Arc<Server>) -> Result<Response<AnswerBody>, Problem> {
+    let list = server.with_sessions(None, |sessions, _| {
+        let workers = sessions.workers()?.into_iter().map(WorkerSummary::from).collect();
+        Ok(WorkerList { now_ms: sessions.now()?.0, workers })
+    });
+    Ok(answer::json(&list.await?))
 }
 
 fn load(sessions: &mut Sessions) -> Result<WorkReport, Problem> {

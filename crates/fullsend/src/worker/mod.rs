@@ -1,17 +1,20 @@
 //! Orchestration: which due wake runs now, on how many threads, and when to look again. It claims a wake and passes it on.
 //! It does not know what a wake means or what a session does next.
 
+mod heartbeat;
+
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use session::{
     ClaimFilter, ClaimTarget, ClaimedWake, LeaseTerms, Session, SessionError, SessionId, SessionRefusal,
-    Sessions, StoreSurvey, TimeSeed, Timestamp, WaitFor,
+    Sessions, StoreSurvey, TimeSeed, Timestamp, WaitFor, WorkerDescription,
 };
 
+use self::heartbeat::Heartbeat;
 use crate::cancel::Cancel;
 
 /// When a worker stops.
@@ -39,6 +42,8 @@ pub struct WorkerPlan {
     pub filter: ClaimFilter,
     pub can_run: Arc<CanRun>,
     pub lease_terms: LeaseTerms,
+    /// What people see of this worker while it waits.
+    pub description: WorkerDescription,
     /// Opens a connection; each thread has its own.
     pub connect: Arc<dyn Fn() -> Result<Sessions, String> + Send + Sync>,
     pub run_wake: Arc<RunWake>,
@@ -77,12 +82,22 @@ pub fn work(plan: &WorkerPlan) -> Result<usize, String> {
     let busy = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
     let refused = RefusedSessions::default();
+    let heartbeat = Heartbeat::new(&plan.lease_terms.owner, &plan.description);
+    let is_unreported = AtomicBool::new(false);
     let threads = if plan.until == WorkUntil::Once { 1 } else { plan.concurrency.max(1) };
-    std::thread::scope(|scope| {
+    let worked = std::thread::scope(|scope| {
         let start = || {
             scope.spawn(|| {
-                let jitter = Cell::new(Duration::ZERO);
-                WorkerThread { plan, busy: &busy, done: &done, refused: &refused, jitter }.run()
+                let thread = WorkerThread {
+                    plan,
+                    busy: &busy,
+                    done: &done,
+                    refused: &refused,
+                    heartbeat: &heartbeat,
+                    is_unreported: &is_unreported,
+                    jitter: Cell::new(Duration::ZERO),
+                };
+                thread.run()
             })
         };
         let threads: Vec<_> = (0..threads).map(|_| start()).collect();
@@ -90,7 +105,9 @@ pub fn work(plan: &WorkerPlan) -> Result<usize, String> {
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|_| Err("a worker thread failed".to_owned())));
         results.collect::<Result<Vec<()>, String>>()
-    })?;
+    });
+    heartbeat.end(|| (plan.connect)());
+    worked?;
     Ok(done.load(Ordering::SeqCst))
 }
 
@@ -100,6 +117,9 @@ struct WorkerThread<'a> {
     busy: &'a AtomicUsize,
     done: &'a AtomicUsize,
     refused: &'a RefusedSessions,
+    heartbeat: &'a Heartbeat<'a>,
+    /// Whether a report of the worker failed, which is said once.
+    is_unreported: &'a AtomicBool,
     /// Up to how long this thread waits after a notification, so that not all workers search at once.
     jitter: Cell<Duration>,
 }
@@ -203,6 +223,7 @@ impl WorkerThread<'_> {
 
     fn claim_and_run(&self, sessions: &mut Sessions) -> Result<(bool, StoreSurvey), SessionError> {
         let survey = sessions.survey()?;
+        self.report(sessions, &survey);
         if !survey.is_due {
             return Ok((false, survey));
         }
@@ -227,6 +248,18 @@ impl WorkerThread<'_> {
             }
         }
         Ok((false, survey))
+    }
+
+    /// Reports a worker that waits. A store that does not take the report still takes work.
+    fn report(&self, sessions: &mut Sessions, survey: &StoreSurvey) {
+        if self.plan.until != WorkUntil::Cancelled {
+            return;
+        }
+        if let Err(error) = self.heartbeat.report(sessions, survey.now)
+            && !self.is_unreported.swap(true, Ordering::SeqCst)
+        {
+            (self.plan.warn)(&format!("this worker is not listed: {error}"));
+        }
     }
 
     /// Claims this session, unless another worker was faster.

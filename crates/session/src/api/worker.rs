@@ -1,7 +1,7 @@
 //! The calls of workers: claim, renew, report, commit. Every write carries the fencing token of its lease; `decide/lease.rs`
 //! has the fence that checks it.
 
-use crate::api::sessions::Sessions;
+use crate::api::sessions::{PAGE_LIMIT, Sessions};
 use crate::decide::children::{self, ChildEffects};
 use crate::decide::claim::{self, ClaimReason, ClaimResult};
 use crate::decide::commit::{self, CommitPlace, WakeCommit, WakeEnding};
@@ -13,7 +13,9 @@ use crate::log::learning::StoredLearning;
 use crate::log::memory::MemoryWrite;
 use crate::log::state::{SessionState, is_over};
 use crate::log::time::{TimeSeed, Timestamp};
-use crate::store::{ClaimFilter, Session, SessionChange, SessionError, UpdateTarget};
+use crate::store::{
+    ClaimFilter, Session, SessionChange, SessionError, StoredWorker, UpdateTarget, WorkerDescription,
+};
 
 /// Which session to claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +45,32 @@ pub struct Renewal {
     pub interrupted: bool,
 }
 
+/// How long a worker that reports nothing more is remembered. One that runs a long wake reports nothing either; its lease
+/// shows that it lives.
+const REMEMBERED_MS: i64 = 3_600_000;
+
+/// How much of a worker's description is stored.
+const MAX_DESCRIBED: usize = 50;
+const MAX_DESCRIBED_BYTES: usize = 200;
+
 impl Sessions {
+    /// Stores what a worker says about itself, and forgets workers that have been silent for long. It notifies nobody.
+    pub fn report_worker(&mut self, worker: &StoredWorker) -> Result<(), SessionError> {
+        let forgotten = Timestamp(worker.seen_ms.0.saturating_sub(REMEMBERED_MS));
+        let worker = StoredWorker { description: shortened(&worker.description), ..worker.clone() };
+        Ok(self.store.put_worker(&worker, forgotten)?)
+    }
+
+    /// Removes a worker that ends.
+    pub fn remove_worker(&mut self, name: &str) -> Result<(), SessionError> {
+        Ok(self.store.remove_worker(name)?)
+    }
+
+    /// The workers that wait for due sessions, those last seen first: at most one page.
+    pub fn workers(&mut self) -> Result<Vec<StoredWorker>, SessionError> {
+        Ok(self.store.workers(PAGE_LIMIT)?)
+    }
+
     /// Claims a session, or returns `None` if none is due. The lease and the start of the wake are one write.
     pub fn claim(
         &mut self,
@@ -203,6 +230,19 @@ impl Sessions {
             }))
         })?;
         Ok(state)
+    }
+}
+
+fn shortened(description: &WorkerDescription) -> WorkerDescription {
+    let WorkerDescription { host, repositories, agent, labels, concurrency } = description;
+    let text = |text: &String| text[..text.floor_char_boundary(MAX_DESCRIBED_BYTES)].to_owned();
+    let list = |list: &[String]| list.iter().take(MAX_DESCRIBED).map(text).collect();
+    WorkerDescription {
+        host: text(host),
+        repositories: list(repositories),
+        agent: agent.as_ref().map(text),
+        labels: list(labels),
+        concurrency: *concurrency,
     }
 }
 

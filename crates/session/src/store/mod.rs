@@ -8,6 +8,8 @@ pub(crate) mod sqlite;
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 pub use self::error::{SessionError, StoreError};
 use crate::decide::children::{self, ChildEffects};
 use crate::decide::draft::FinishedDraft;
@@ -108,6 +110,31 @@ pub struct StoredObject {
     pub digest: Sha256Digest,
     /// `None` if the content is in the directory of objects, named after its digest.
     pub content: Option<Vec<u8>>,
+}
+
+/// A worker that waits for due sessions, as it last reported itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredWorker {
+    /// The owner of its leases.
+    pub name: String,
+    pub description: WorkerDescription,
+    pub started_ms: Timestamp,
+    pub seen_ms: Timestamp,
+}
+
+/// Where a worker runs and which sessions it can run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkerDescription {
+    pub host: String,
+    /// The repository, or the beginnings of the repositories, whose sessions it runs.
+    pub repositories: Vec<String>,
+    /// Only sessions of this agent.
+    pub agent: Option<String>,
+    /// The labels that it serves.
+    pub labels: Vec<String>,
+    /// How many wakes it runs at once.
+    pub concurrency: u16,
 }
 
 /// One entry of a list. A session that cannot be read does not hide the others.
@@ -285,6 +312,15 @@ pub trait Store: Send {
         events: &mut dyn Iterator<Item = Result<SessionEvent, SessionError>>,
         finish: &mut dyn FnMut() -> Result<SessionChange, SessionError>,
     ) -> Result<bool, SessionError>;
+
+    /// Stores what a worker reports about itself, and forgets the workers that were last seen before a time. Nobody who waits
+    /// is notified.
+    fn put_worker(&mut self, worker: &StoredWorker, forgotten: Timestamp) -> Result<(), StoreError>;
+
+    fn remove_worker(&mut self, name: &str) -> Result<(), StoreError>;
+
+    /// The workers, those last seen first.
+    fn workers(&mut self, limit: usize) -> Result<Vec<StoredWorker>, StoreError>;
 
     /// Waits for something to happen. Returns whether it may have happened since the last call; `false` after the timeout. It
     /// may also return early.

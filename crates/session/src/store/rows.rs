@@ -3,7 +3,7 @@
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{ListedSession, Session, StoreError, StoredObject};
+use super::{ListedSession, Session, StoreError, StoredObject, StoredWorker};
 use crate::decide::lease::LeaseHolder;
 use crate::log::digest::Sha256Digest;
 use crate::log::event::SessionEvent;
@@ -135,6 +135,19 @@ pub(crate) fn learning(text: &str) -> Result<StoredLearning, StoreError> {
         session: None,
         what: format!("a learning cannot be read: {error}"),
     })
+}
+
+pub(crate) fn worker(
+    name: String,
+    description: &str,
+    started_ms: i64,
+    seen_ms: i64,
+) -> Result<StoredWorker, StoreError> {
+    let description = serde_json::from_str(description).map_err(|error| StoreError::Corrupt {
+        session: None,
+        what: format!("the description of a worker cannot be read: {error}"),
+    })?;
+    Ok(StoredWorker { name, description, started_ms: Timestamp(started_ms), seen_ms: Timestamp(seen_ms) })
 }
 
 pub(crate) fn json(value: &impl Serialize) -> Result<String, StoreError> {

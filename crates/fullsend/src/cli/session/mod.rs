@@ -18,6 +18,7 @@ mod show;
 pub(crate) mod store;
 mod wake;
 pub(crate) mod wake_options;
+mod workers;
 
 use clap::{Args, Subcommand};
 
@@ -88,6 +89,9 @@ enum Command {
     /// List sessions
     #[command(after_help = "Example: fullsend session list --agent triage")]
     List(show::List),
+    /// List the workers that wait for due sessions
+    #[command(after_help = "Example: fullsend session workers")]
+    Workers(workers::Workers),
     /// Terminate a session for good
     #[command(after_help = "Example: fullsend session terminate ID --reason \"no longer needed\"")]
     Terminate(send::Terminate),
@@ -114,6 +118,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::AcceptEnvironment(arguments) => accept_environment::accept_environment(arguments),
         Command::Dead(arguments) => dead::run(arguments),
         Command::List(arguments) => show::list(arguments),
+        Command::Workers(arguments) => workers::workers(arguments),
         Command::Terminate(arguments) => send::terminate(arguments),
     }
 }

@@ -7,8 +7,12 @@ use super::client::{BlockingClient, CallError};
 use crate::store::StoreError;
 
 /// The migrations in order: each brings a database to the next version.
-const MIGRATIONS: &[&str] =
-    &[include_str!("schema.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema.sql"),
+    include_str!("schema_2.sql"),
+    include_str!("schema_3.sql"),
+    include_str!("schema_4.sql"),
+];
 
 /// The number of the advisory lock: any number that no other program uses.
 const MIGRATION_LOCK: i64 = 0x6675_6c6c_7365_6e64;

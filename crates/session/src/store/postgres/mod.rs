@@ -9,6 +9,7 @@ mod decode;
 mod pool;
 mod queries;
 mod tls;
+mod workers;
 mod write;
 
 use std::sync::Arc;
@@ -40,7 +41,7 @@ use crate::log::time::Timestamp;
 use crate::store::rows;
 use crate::store::{
     ClaimFilter, DecideFn, EventClass, FoundSession, ListedSession, Session, SessionChange, SessionError,
-    Store, StoreError, StoreSurvey, StoredObject, UpdateTarget, WaitFor,
+    Store, StoreError, StoreSurvey, StoredObject, StoredWorker, UpdateTarget, WaitFor,
 };
 
 /// The payload of a notification that a session may be due. The payload of an interrupt is the session's id.
@@ -431,6 +432,18 @@ impl Store for PostgresStore {
         insert_learnings(&mut transaction, header, &change.learnings, change.learnings_kept)?;
         transaction.commit().map_err(at("import a session"))?;
         Ok(true)
+    }
+
+    fn put_worker(&mut self, worker: &StoredWorker, forgotten: Timestamp) -> Result<(), StoreError> {
+        workers::put(&mut self.connection()?.client, worker, forgotten)
+    }
+
+    fn remove_worker(&mut self, name: &str) -> Result<(), StoreError> {
+        workers::remove(&mut self.connection()?.client, name)
+    }
+
+    fn workers(&mut self, limit: usize) -> Result<Vec<StoredWorker>, StoreError> {
+        workers::list(&mut self.connection()?.client, limit)
     }
 
     fn wait(&mut self, what: WaitFor, timeout: Duration) -> Result<bool, StoreError> {

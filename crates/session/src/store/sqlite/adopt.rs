@@ -57,10 +57,6 @@ impl SqliteStore {
         other.remove_moved(repository).map_err(at(step))
     }
 
-    fn path(&self) -> &str {
-        self.connection.path().unwrap_or_default()
-    }
-
     fn remove_moved(&mut self, repository: &str) -> rusqlite::Result<usize> {
         for table in ["events", "memory", "objects"] {
             let sql = format!("DELETE FROM main.{table} WHERE session_id IN ({MOVED})");

@@ -4,6 +4,7 @@
 mod adopt;
 mod connect;
 mod read;
+mod workers;
 mod write;
 
 use std::fs::OpenOptions;
@@ -31,7 +32,7 @@ use crate::log::seq::Seq;
 use crate::log::time::Timestamp;
 use crate::store::{
     ClaimFilter, DecideFn, EventClass, ListedSession, Session, SessionChange, SessionError, Store,
-    StoreError, StoreSurvey, StoredObject, UpdateTarget, WaitFor, rows,
+    StoreError, StoreSurvey, StoredObject, StoredWorker, UpdateTarget, WaitFor, rows,
 };
 
 pub struct SqliteStore {
@@ -104,6 +105,10 @@ impl SqliteStore {
     #[must_use]
     pub fn connection(&self) -> &Connection {
         &self.connection
+    }
+
+    fn path(&self) -> &str {
+        self.connection.path().unwrap_or_default()
     }
 
     fn begin(&mut self) -> Result<Transaction<'_>, StoreError> {
@@ -384,6 +389,18 @@ impl Store for SqliteStore {
         write(&transaction, header, &finish()?, probe)?;
         transaction.commit().map_err(at("import a session"))?;
         Ok(true)
+    }
+
+    fn put_worker(&mut self, worker: &StoredWorker, forgotten: Timestamp) -> Result<(), StoreError> {
+        workers::put(self.path(), worker, forgotten)
+    }
+
+    fn remove_worker(&mut self, name: &str) -> Result<(), StoreError> {
+        workers::remove(self.path(), name)
+    }
+
+    fn workers(&mut self, limit: usize) -> Result<Vec<StoredWorker>, StoreError> {
+        workers::list(self.path(), limit)
     }
 
     fn wait(&mut self, _what: WaitFor, timeout: Duration) -> Result<bool, StoreError> {
