@@ -150,7 +150,7 @@ impl Bench {
             budget: PromptBudget::default(),
         });
         let time = start.elapsed().as_secs_f64() * 1e6;
-        assert!(assembled.text.contains("New, oldest first"));
+        assert!(assembled.text.contains("New inputs, oldest first"));
         self.commit(&lease);
         time
     }

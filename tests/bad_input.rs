@@ -1,5 +1,5 @@
 //! Files that are not what they should be: for each kind of file that a command reads, one clear message, exit 3, within
-//! a second of processor time and bounded memory, without a Rust type or a panic in it.
+//! five seconds of processor time and bounded memory, without a Rust type or a panic in it.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Stdio};

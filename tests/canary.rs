@@ -11,7 +11,7 @@ use crate::vendor::{finish, runs, shell, vendor, world};
 /// The canary token in a request.
 pub fn canary(request: &Json) -> String {
     let text = request.to_string();
-    let end = text.find(" is a secret marker").expect("the prompt has a canary token");
+    let end = text.find(" is a secret test value").expect("the prompt has a canary token");
     text[end - 34..end].to_owned()
 }
 
@@ -43,7 +43,7 @@ fn the_canary_token_is_noticed_wherever_it_is_repeated() {
     let (port, seen) = runs(&[]);
     let off = world(port, &security("{sandbox_hooks: {canary_pretool: false, canary_posttool: false}}"));
     assert_eq!(run(&off).code, 0);
-    assert!(!sent(&seen).contains("is a secret marker"), "no check looks for it, so there is none");
+    assert!(!sent(&seen).contains("is a secret test value"), "no check looks for it, so there is none");
 }
 
 #[test]

@@ -185,7 +185,7 @@ fn only_the_listed_tools_run_and_a_list_must_be_there() {
         let (port, _) = runs(&["ls"]);
         let world = world(port, &on).env("FULLSEND_TOOL_ALLOWLIST", list);
         let ran = run(&world);
-        assert_eq!(ran.code, 0, "the result can be handed in all the same: {}", ran.err);
+        assert_eq!(ran.code, 0, "the result can still be returned: {}", ran.err);
         assert_eq!(record(&world)["attempts"][0]["denied_calls"], denied, "{list}");
     }
     for world in [world(1, &on), world(1, &on).env("FULLSEND_TOOL_ALLOWLIST", " , ")] {

@@ -286,9 +286,9 @@ fn nothing_inside_can_talk_the_guard_into_anything() {
         "the guard does not know this hook",
         "B 2",
         "C 0",
-        "the model made no such call",
+        "the model's answer contained no such call",
         "D 2",
-        "not of a known kind",
+        "unknown event type",
     ] {
         assert!(sent.contains(words), "{words}: {sent}");
     }
@@ -334,7 +334,11 @@ fn a_hook_that_asks_for_something_else_than_the_gateway_saw_ends_the_run() {
     world.write("repo/probe.py", PROBE);
     let ran = run(&world);
     assert_eq!(ran.code, 6, "{}", ran.err);
-    assert!(ran.err.contains("this is not the call that the model made"), "{}", ran.err);
+    assert!(
+        ran.err.contains("the runtime sent another call than the model's answer contained"),
+        "{}",
+        ran.err
+    );
     assert!(!sent(&seen).contains("RAN-42"));
 }
 

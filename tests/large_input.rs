@@ -1,8 +1,8 @@
-//! The largest documents that are read at all, in every awkward shape: within a second of processor time.
+//! The largest documents that are read at all, in every awkward shape: within five seconds of processor time.
 
 use crate::bad_input::{bounded, world};
 
-/// What is just within the bounds is also read within the second.
+/// Documents just below the size limits are read within the same time.
 #[test]
 fn the_largest_documents_that_are_read() {
     let lines = |count: usize, line: fn(usize) -> String| (0..count).map(line).collect::<String>();

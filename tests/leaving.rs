@@ -158,7 +158,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_): pass
     def do_POST(self):
         text = self.rfile.read(int(self.headers["content-length"])).decode()
-        word = re.search("(fs[0-9a-f]{32}) is a secret marker", text).group(1)
+        word = re.search("(fs[0-9a-f]{32}) is a secret test value", text).group(1)
         if len(json.loads(text)["messages"]) == 1:
             name, data = "Bash", {"command": open(place + "/command").read().replace("WORD", word)}
         else:

@@ -231,7 +231,7 @@ fn the_real_claude_runs_on_a_gateway() {
     let scenario = json!({
         "turns": [[{ "shell": mend }], [{ "finish": { "fixed": "yes" } }]],
         "branches": [{
-            "when": { "user_contains": "was rejected by its schema" },
+            "when": { "user_contains": "Your output was rejected" },
             "turns": [[{ "finish": good() }]],
         }],
     });

@@ -220,7 +220,7 @@ fn denied_commands_do_not_run_with_native() {
     denied("native");
 }
 
-/// What Codex hands in is what it says last; with native, words come before the call that hands in.
+/// Codex returns its last message as the result; native writes text before the call that returns it.
 #[test]
 fn a_canary_token_among_the_last_words_ends_the_run() {
     for (runtime, word) in [("codex", "PLANTED"), ("codex", "PLANTED-APART"), ("native", "PLANTED")] {

@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 use super::stage::{KEY, Stage, good};
 use crate::support::Who;
 
-/// Mends the bug, reports it wrongly, hears why, reports it rightly.
+/// Fixes the bug, returns a wrong report, reads the feedback, returns a correct one.
 fn scenario() -> Json {
     json!({
         "turns": [
@@ -18,7 +18,7 @@ fn scenario() -> Json {
             [{ "finish": { "fixed": true, "file": "greet.sh", "cause": "short" } }, { "usage": { "input": 990, "output": 30 } }],
         ],
         "branches": [{
-            "when": { "user_contains": "was rejected by its schema" },
+            "when": { "user_contains": "Your output was rejected" },
             "turns": [[{ "finish": good() }, { "usage": { "input": 1120, "output": 52, "cache_read": 900 } }]],
         }],
     })
@@ -75,7 +75,7 @@ fn the_conversation_went_on(stage: &Stage) {
     let last = words.last().unwrap();
     let place = |text: &str| last.find(text).unwrap_or_else(|| panic!("{text} is not in {last}"));
     assert!(place("I will look.") < place("LOOKED-AT-IT\\n"), "{last}");
-    assert!(place("LOOKED-AT-IT") < place("was rejected by its schema"), "{last}");
+    assert!(place("LOOKED-AT-IT") < place("Your output was rejected"), "{last}");
     assert!(!words[0].contains("was rejected"));
 }
 
@@ -83,7 +83,7 @@ fn transcript_is_kept(stage: &Stage) {
     let directory = stage.directory().join("iteration-2/transcripts");
     let files: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     let text: String = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
-    assert!(text.contains("LOOKED-AT-IT") && text.contains("was rejected by its schema"), "{files:?}");
+    assert!(text.contains("LOOKED-AT-IT") && text.contains("Your output was rejected"), "{files:?}");
     assert!(!text.contains(KEY));
     let told = fs::read_to_string(stage.directory().join("findings.jsonl")).unwrap();
     assert!(!told.contains("transcripts/"), "that a word was planted is nothing to tell: {told}");

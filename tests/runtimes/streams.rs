@@ -89,7 +89,7 @@ fn recorded_runs_are_read_as_they_ended() {
     let result = claude.result.unwrap();
     assert_eq!((result.is_error, result.output), (false, Some(serde_json::json!({ "fixed": true }))));
     assert!(claude.session.is_some() && result.turns > 1);
-    // Two commands, one of which failed, a file that is not there, and the handing in.
+    // Two commands, one of which failed, a file that is not there, and the returned result.
     assert_eq!(count(&events), (4, 4, 2), "{events:?}");
 
     let (claude, _) = whole::<claude::stream::ClaudeStream>(&recorded("claude-max-turns"));

@@ -44,7 +44,7 @@ pub fn when(words: &str, turns: impl Into<Json>) -> Json {
     json!({ "when": { "user_contains": words }, "turns": turns })
 }
 
-/// The model hands in a directive.
+/// The model returns a directive.
 pub fn finish(directive: impl Into<Json>) -> Json {
     let directive: Json = directive.into();
     json!([{ "finish": directive }])

@@ -196,7 +196,7 @@ fn hit(range: Range<usize>) -> Hit {
         passage: None,
         // The excerpt would show the token.
         detail: Some("the run's canary was repeated".to_owned()),
-        advice: "Stop the run: something made the agent give away what only it was told.",
+        advice: "Stop the run: the agent sent out the canary token, which nobody else knows.",
     }
 }
 

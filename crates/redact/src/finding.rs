@@ -8,7 +8,8 @@ use serde::{Serialize, Serializer};
 /// The version of the serialized form; it grows when a field changes its meaning.
 pub const FINDING_VERSION: u32 = 1;
 
-/// How severe it is. `Critical` blocks if the run fails closed; the others are reported.
+/// How severe a finding is, in memory. The guard decides which severity blocks, and stores it as `FindingSeverity` in
+/// events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     Low,

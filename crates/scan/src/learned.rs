@@ -145,7 +145,7 @@ fn hit(range: Range<usize>, score: f32) -> Hit {
         range,
         passage: None,
         detail: None,
-        advice: "Read it as an order to the agent; if it is none, add a waiver with a reason.",
+        advice: "Check whether this text gives the agent an order. If it does not, add a waiver with a reason.",
     }
 }
 

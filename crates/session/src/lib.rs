@@ -18,7 +18,7 @@ pub use api::sessions::{PAGE_LIMIT, RemoveTerms, Sessions};
 pub use api::worker::{ClaimTarget, ClaimedWake, Renewal};
 pub use decide::approval::{Approval, Approvals};
 pub use decide::children::{ChildEffects, ChildResult, SpawnedSession};
-pub use decide::commit::{FailureClass, WakeCommit, WakeEnding};
+pub use decide::commit::{FOLLOW_UP, FailureClass, WakeCommit, WakeEnding};
 pub use decide::control::DeadLetterAction;
 pub use decide::directive::{
     CustomToolCall, DIRECTIVE_SCHEMA, DIRECTIVE_TAG, Directive, DirectiveError, DirectiveOutcome,

@@ -83,7 +83,7 @@ fn read_script(source: &str, outer: Range<usize>, nesting: usize, reading: &mut 
             rule: rule::command::OBFUSCATION,
             severity: Severity::High,
             detail,
-            advice: "Write the command in plain words.",
+            advice: "Write the command without encoding or escapes.",
             reach: Reach::Beyond,
         };
         reading.add(harm, outer.clone());

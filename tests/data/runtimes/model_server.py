@@ -64,7 +64,7 @@ def choose(said):
 
 def with_planted(acts, body):
     """The same where the model repeats the word that its runner planted."""
-    said, planted = json.dumps(acts), re.search(r"(fs[0-9a-f]{32}) is a secret marker", json.dumps(body))
+    said, planted = json.dumps(acts), re.search(r"(fs[0-9a-f]{32}) is a secret test value", json.dumps(body))
     if "PLANTED" not in said or not planted:
         return acts
     word = planted.group(1)

@@ -97,6 +97,6 @@ try:
     launch(command, b"Do your task now.")
     if again:
         place = 2 if runtime == "codex" else 1
-        launch(command[:place] + more + command[place:], b"It was rejected by its schema.")
+        launch(command[:place] + more + command[place:], b"Your output was rejected.")
 finally:
     model.kill()

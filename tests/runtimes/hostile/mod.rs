@@ -106,7 +106,7 @@ impl Case {
         } else {
             turns.extend((0..4).map(|_| json!([{ "text": "That is all." }])));
             let again: Vec<Json> = self.again.iter().cloned().chain([look, finish]).collect();
-            branches.push(json!({ "when": { "user_contains": "rejected by its schema" }, "turns": again }));
+            branches.push(json!({ "when": { "user_contains": "Your output was rejected" }, "turns": again }));
         }
         let text = json!({ "turns": turns, "branches": branches }).to_string();
         serde_json::from_str(&place.fill(&text)).unwrap()

@@ -14,7 +14,7 @@ pub struct ExpectedDocument {
     pub file: String,
     pub json: Arc<Json>,
     pub validator: Arc<jsonschema::Validator>,
-    /// How it is read from the last words of an agent that has no other way to hand it in.
+    /// How it is read from the last message of an agent that has no other way to return it.
     pub from_words: fn(&str) -> Option<Json>,
     /// Whether a document that passes excuses that the harness's own output is missing: the work is not done yet.
     pub excuses: fn(&Json) -> bool,
@@ -39,19 +39,19 @@ impl ExpectedDocument {
     }
 }
 
-/// What a runtime asks its agent to hand in with words or a tool: the caller's document, where there is one, else the
+/// What a runtime asks its agent to return as text or with a tool: the caller's document, where there is one, else the
 /// harness's output. The other of the two is written as a file.
 #[derive(Clone, Copy, Debug)]
-pub struct HandIn<'a> {
+pub struct ResultDocument<'a> {
     pub file: &'a str,
     pub schema: Option<&'a Json>,
 }
 
 impl Checked {
-    pub fn hand_in(&self) -> HandIn<'_> {
+    pub fn result_document(&self) -> ResultDocument<'_> {
         match &self.expected {
-            Some(expected) => HandIn { file: &expected.file, schema: Some(&expected.json) },
-            None => HandIn {
+            Some(expected) => ResultDocument { file: &expected.file, schema: Some(&expected.json) },
+            None => ResultDocument {
                 file: self.resolved.harness.output_file.as_str(),
                 schema: self.schema.as_ref().map(|schema| &*schema.json),
             },

@@ -127,7 +127,7 @@ fn names(harness: &Harness, problems: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Host files may land in the workspace and the throw-away places, never over what the harness itself provides.
+/// Host files may land in the workspace and the temporary directories, never over what the harness itself provides.
 fn destinations(harness: &Harness, problems: &mut Vec<Diagnostic>) {
     for file in &harness.host_files.0 {
         if let Some(why) = refused_destination(&file.dest) {

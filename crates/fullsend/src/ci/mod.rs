@@ -99,7 +99,7 @@ impl Pipeline {
         }
     }
 
-    /// The first lines: what wrote the file, and what people set before it works.
+    /// The first lines: which command wrote the file, and how to check it.
     fn heading(&self, system: CiSystem) -> String {
         let word = system.word();
         format!(

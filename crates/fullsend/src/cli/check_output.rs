@@ -1,4 +1,4 @@
-//! `fullsend-check-output`, inside the sandbox: the agent tests its own result against the schema, before it hands it in.
+//! `fullsend-check-output`, inside the sandbox: the agent tests its own result against the schema, before it returns it.
 //! The check that counts is the host's.
 
 use std::io::Write;

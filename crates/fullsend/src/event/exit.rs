@@ -23,7 +23,7 @@ pub enum Exit {
     NoOutput = 9,
     /// A session waits for a person.
     Paused = 10,
-    /// A rate limit or an outage of the model lasted until the deadline: try again later.
+    /// A rate limit or an outage of the model lasted until the retry time was over: try again later.
     ModelUnavailable = 11,
     /// A bug in fullsend.
     Bug = 70,

@@ -1,5 +1,5 @@
-//! The events of a run, in the order in which they happen: a closed, versioned enum. Every module may use it. Console,
-//! JSON, record and annotations are made from this stream.
+//! The events of a run, in the order in which they happen: a closed, versioned enum. Console, JSON, record and
+//! annotations are made from this stream.
 
 mod agent_ending;
 pub mod clock;

@@ -45,7 +45,7 @@ pub enum EndCause {
     AgentFailed,
     Timeout,
     BudgetSpent,
-    /// A rate limit or an outage of the model lasted until the deadline.
+    /// A rate limit or an outage of the model lasted until the retry time was over.
     ModelUnavailable,
     /// The guard stopped the run.
     SecurityStop,
@@ -57,7 +57,7 @@ pub enum EndCause {
     /// The pre-script, the validation script or an API server failed.
     ScriptFailed,
     PostScriptFailed,
-    /// SIGINT, or the runner died.
+    /// SIGINT, or the fullsend process died.
     Interrupted,
     /// SIGTERM or SIGHUP.
     Terminated,

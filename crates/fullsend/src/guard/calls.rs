@@ -17,7 +17,7 @@ const MAX_WRAPPING: usize = 200;
 /// The state of a call when a hook asks about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallState {
-    /// The model made no such call.
+    /// The model's answer contained no such call.
     Unknown,
     /// The model asked for something else under this id.
     Different,
@@ -201,7 +201,7 @@ mod tests {
         errors_are_marked: true,
         replacing_loses_exit_code: false,
         reminder: None,
-        hand_in: None,
+        result_tool: None,
         name_of: |tool| tool,
         same_call: |asked, hooked| asked == hooked,
     };

@@ -40,7 +40,7 @@ impl Guard {
     pub(super) fn confirm(&self, tool: &str, input: &Json) -> CallDecision {
         let quirks = &self.dialect.quirks;
         let named = |name: &String| name == tool || name == (quirks.name_of)(tool);
-        if quirks.hand_in == Some(tool) || !self.confirmations.tools.iter().any(named) {
+        if quirks.result_tool == Some(tool) || !self.confirmations.tools.iter().any(named) {
             return CallDecision::Allow;
         }
         let answer = match &self.confirmations.confirmer {

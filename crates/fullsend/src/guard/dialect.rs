@@ -98,8 +98,8 @@ pub struct RuntimeQuirks {
     pub replacing_loses_exit_code: bool,
     /// The element in which the runtime adds reminders of its own to results.
     pub reminder: Option<&'static str>,
-    /// The tool that hands in the result. No tool allowlist can forbid it.
-    pub hand_in: Option<&'static str>,
+    /// The tool that returns the result. No tool allowlist can forbid it.
+    pub result_tool: Option<&'static str>,
     /// The name of a tool as hooks and tool allowlists know it.
     pub name_of: fn(&str) -> &str,
     /// Whether the hook was given the call that the model made.

@@ -15,9 +15,10 @@ use super::judge::Scanners;
 use super::reminders;
 use super::report::TextAction;
 use super::tool_input;
+use super::withholding;
 use crate::event::RunEvent;
 
-/// Who asks over the socket.
+/// The client on the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HookCaller {
     /// The hook of the run's runtime.
@@ -27,7 +28,7 @@ pub(super) enum HookCaller {
 }
 
 impl Guard {
-    /// Who asks, if it knows the run's token.
+    /// The client, if it knows the run's token.
     pub(super) fn caller(&self, head: &str) -> Option<HookCaller> {
         let (name, token) = head.split_once(' ')?;
         if token != &*self.token {
@@ -52,7 +53,7 @@ impl Guard {
             return HookAnswer::refusal("fullsend: the hook's input is not JSON");
         };
         match (self.dialect.read)(&body) {
-            None => HookAnswer::refusal("fullsend: the hook's input is not of a known kind"),
+            None => HookAnswer::refusal("fullsend: the hook's input has an unknown event type"),
             Some(HookEvent::Other) => HookAnswer::silent(),
             Some(HookEvent::Start) => {
                 self.started.send_replace(true);
@@ -81,14 +82,18 @@ impl Guard {
         let quirks = &self.dialect.quirks;
         let state =
             self.calls.lock().unwrap_or_else(PoisonError::into_inner).state(id, (tool, input), quirks);
-        // Judged without the lock: a program of the host may be slow.
+        // Release the lock first: an external scanner may be slow.
         let decision = match state {
-            CallState::Unknown => return self.announce(id, tool, self.deny("the model made no such call")),
+            CallState::Unknown => {
+                return self.emit_if_denied(id, tool, self.deny("the model's answer contained no such call"));
+            }
             CallState::Settled(decision) => return decision,
-            CallState::Different => self.deny("this is not the call that the model made"),
+            CallState::Different => {
+                self.deny("the runtime sent another call than the model's answer contained")
+            }
             CallState::Off(why) => self.deny(why),
             CallState::Denied(decision) => decision,
-            // Not at the gateway: the runtime may refuse such a call before any hook.
+            // The gateway does not check this, because the runtime itself may refuse the call.
             CallState::Open if self.judge.fails_closed() && tool_input::is_unreadable(tool, input) => {
                 self.deny(tool_input::UNREADABLE)
             }
@@ -99,13 +104,13 @@ impl Guard {
             },
         };
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).settle(id, &decision);
-        self.announce(id, tool, decision)
+        self.emit_if_denied(id, tool, decision)
     }
 
-    /// Whether the gateway has judged this call already, and no program of the host must be asked.
+    /// Whether the gateway has judged this call already, and no external scanner is configured.
     fn is_judged(&self, id: &str, tool: &str, input: &Json) -> bool {
         let asked = self.calls.lock().unwrap_or_else(PoisonError::into_inner).get(id);
-        // The runtime may take something for a command that the model did not.
+        // The runtime may rewrite the call, so compare what it would really run.
         let is_alike = |(asked, given): (String, Json)| {
             let quirks = &self.dialect.quirks;
             tool_input::command(&asked, &given) == tool_input::command(tool, input)
@@ -115,7 +120,7 @@ impl Guard {
         !self.judge.asks_programs() && asked.is_some_and(is_alike)
     }
 
-    fn announce(&self, id: &str, tool: &str, decision: CallDecision) -> CallDecision {
+    fn emit_if_denied(&self, id: &str, tool: &str, decision: CallDecision) -> CallDecision {
         if let CallDecision::Deny { reason, .. } = &decision {
             let event =
                 RunEvent::ToolDenied { call: id.to_owned(), tool: tool.to_owned(), reason: reason.clone() };
@@ -128,8 +133,8 @@ impl Guard {
     /// know.
     pub(super) fn decide(&self, tool: &str, input: &Json, scanners: Scanners) -> CallDecision {
         let quirks = &self.dialect.quirks;
-        // The tool that hands in the result is ours, and not subject to the tool allowlist.
-        let named = if quirks.hand_in == Some(tool) { None } else { Some((quirks.name_of)(tool)) };
+        // The tool that returns the result is ours, and not subject to the tool allowlist.
+        let named = if quirks.result_tool == Some(tool) { None } else { Some((quirks.name_of)(tool)) };
         let place = format!("call/{}", named.unwrap_or(tool));
         let judged = self.judge.judge_call(tool, named, input, scanners);
         let decision = match &judged {
@@ -153,7 +158,7 @@ impl Guard {
         decision
     }
 
-    /// Every denial has its own random mark.
+    /// Every denial has its own random mark, so that the guard can recognise it in the runtime's result.
     pub(super) fn deny(&self, reason: &str) -> CallDecision {
         let mark = format!("[denial {}]", uuid::Uuid::new_v4().simple());
         CallDecision::Deny { reason: format!("fullsend: {reason} {mark}"), mark }
@@ -178,7 +183,7 @@ impl Guard {
                 passed.text
             }
             Err(error) if self.report_scanner_error(&place, &error) => {
-                Cow::Owned(format!("[fullsend withheld this text: {error}]"))
+                Cow::Owned(withholding::whole(&error.to_string()))
             }
             Err(_) => Cow::Borrowed(text),
         }

@@ -189,14 +189,14 @@ pub fn scan_repository(
     let body = agent_text[checked.agent.body.clone()].trim();
     let mut agent_text = body.to_owned();
     let harness = &checked.resolved.harness;
-    for words in runtime_fetch_words(harness).into_iter().chain(guard.canary_instruction()) {
+    for words in runtime_fetch_instructions(harness).into_iter().chain(guard.canary_instruction()) {
         agent_text = format!("{agent_text}\n\n{words}");
     }
     Ok(ScannedInputs { agent_text, checked, instructions, added_instructions, repo_skills, listing })
 }
 
 /// How the agent fetches a skill, if it may.
-fn runtime_fetch_words(harness: &Harness) -> Option<String> {
+fn runtime_fetch_instructions(harness: &Harness) -> Option<String> {
     let most = harness.max_runtime_fetches.as_ref()?.get();
     let prefixes: String =
         harness.allowed_remote_resources.iter().map(|prefix| format!("\n- {}", prefix.as_str())).collect();

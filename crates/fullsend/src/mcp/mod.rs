@@ -1,8 +1,8 @@
 //! fullsend as an MCP server: other agents run harnesses, test policies and use sandboxes as tools. This module turns messages
 //! into answers and tools into command lines. It starts and prints nothing.
 //!
-//! Two revisions of the protocol differ: in the current one every request says its revision in `_meta`, and there is no
-//! handshake; in its predecessors `initialize` agrees on one.
+//! The current revision of the protocol has no handshake: every request names its revision in `_meta`. Older revisions
+//! agree on one with `initialize`.
 
 pub mod tools;
 
@@ -12,7 +12,7 @@ use crate::json_rpc::{self, INVALID_PARAMETERS, RpcFailure, RpcMessage, UNKNOWN_
 
 /// The revision without a handshake.
 const CURRENT: &str = "2026-07-28";
-/// The revisions with one, newest first.
+/// The revisions with a handshake, newest first.
 const WITH_HANDSHAKE: &[&str] = &["2025-11-25", "2025-06-18"];
 
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
@@ -24,7 +24,7 @@ const LIST_TTL_MS: u64 = 3_600_000;
 
 const INSTRUCTIONS: &str = "fullsend runs coding agents from harness files in a sandbox and records what they did. \
     `list_harnesses` names the harnesses of this repository, `run_harness` runs one and returns its validated result. The \
-    sandbox tools run single commands in a throw-away sandbox with a copy-on-write view of the repository.";
+    sandbox tools run single commands in a temporary sandbox with a copy-on-write view of the repository.";
 
 /// What to do about one message.
 #[derive(Debug, PartialEq)]

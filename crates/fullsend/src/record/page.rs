@@ -119,7 +119,7 @@ fn patches(run: &StoredRun) -> Vec<AttemptFile> {
     found
 }
 
-/// The files that the agent handed in, by attempt.
+/// The files that the agent returned, by attempt.
 fn results(run: &StoredRun) -> Vec<AttemptFile> {
     let mut found = Vec::new();
     for (iteration, directory) in files::attempts(&run.path) {

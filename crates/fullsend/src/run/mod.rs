@@ -97,7 +97,13 @@ pub struct Request {
     pub script_output: Option<OnScriptOutput>,
 }
 
-/// The operator who started a run, and the id that the operator knows already.
+impl Request {
+    fn is_in_session(&self) -> bool {
+        self.session_spent.is_some()
+    }
+}
+
+/// The operator who started a run, and the run id that `serve` already returned to the operator.
 #[derive(Clone, Debug)]
 pub struct StartedBy {
     pub operator: String,
@@ -122,7 +128,6 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// An outcome with a cause and a reason and no files.
     pub fn ended(cause: EndCause, reason: impl Into<String>) -> Self {
         Self {
             cause,
@@ -191,9 +196,8 @@ pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
     let mut continuation =
         Continuation { conversation: request.conversation.take(), returned_files: Vec::new() };
     let steps = Steps { emit: &emit, cancel };
-    // The run of a session is cancelled by an interrupt of the session, which its lease keeper sees.
-    let cancel_watch =
-        request.session_spent.is_none().then(|| CancelWatch::start(&directory.path, &emit, cancel));
+    // In a session, the lease keeper cancels the run, so no cancel file is watched.
+    let cancel_watch = (!request.is_in_session()).then(|| CancelWatch::start(&directory.path, &emit, cancel));
     let ended = sequence(request, &directory, &steps, &counts, &mut continuation);
     drop(cancel_watch);
     directory.clean();

@@ -47,7 +47,7 @@ impl Attempt {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The agent handed in its result.
+    /// The agent returned its result.
     Finished,
     /// It stopped without a result.
     Stopped {

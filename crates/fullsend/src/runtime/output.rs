@@ -28,7 +28,7 @@ pub fn final_message(
     let expected = context.inputs.checked().expected.as_ref();
     let from_caller = expected.and_then(|expected| (expected.from_words)(words));
     let Some(document) = from_caller.or_else(|| document(words)) else { return Ok(stopped) };
-    let file = context.inputs.checked().hand_in().file;
+    let file = context.inputs.checked().result_document().file;
     if read(context)?.as_deref() != before || !file.ends_with(".json") {
         return Ok(stopped);
     }
@@ -54,7 +54,7 @@ fn put(context: &LaunchContext<'_>, text: &str) -> Result<(), RuntimeError> {
 }
 
 fn path(context: &LaunchContext<'_>) -> String {
-    let file = context.inputs.checked().hand_in().file;
+    let file = context.inputs.checked().result_document().file;
     format!("{}/{file}", paths::OUTPUT)
 }
 

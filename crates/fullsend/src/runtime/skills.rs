@@ -21,11 +21,12 @@ pub fn listing(inputs: &ScannedInputs, config_directory: &str) -> String {
         return lines;
     }
     format!(
-        "\n\n# Skills\n\nRead a skill's file before you do what it is for. Files that it names are next to it.\n\n{lines}"
+        "\n\n# Skills\n\nBefore you start a task that a skill describes, read the skill's file. Other files of the \
+         skill are in the same directory.\n\n{lines}"
     )
 }
 
-/// The skills of plugins, for runtimes that know nothing of plugins.
+/// The skills of plugins, for runtimes that do not support plugins.
 fn of_plugins(inputs: &ScannedInputs) -> String {
     let plugins = inputs.checked().plugins.iter();
     let line = |plugin: &str, skill: &str| {

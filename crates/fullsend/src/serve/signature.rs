@@ -40,7 +40,7 @@ pub(super) struct StandardSignature<'a> {
 }
 
 impl StandardSignature<'_> {
-    /// An old request is one that somebody sends again.
+    /// Refuses requests older than `MAX_AGE`: somebody may be replaying them.
     pub(super) fn is_valid(&self, secret: &str, body: &[u8], now: SystemTime) -> bool {
         let sent = self
             .timestamp

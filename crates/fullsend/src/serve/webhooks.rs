@@ -1,5 +1,6 @@
-//! Webhooks of forges. A request is believed for its signature, not for a token. Its event becomes a message to one session, or
-//! starts the harnesses whose `trigger` it fits. The same delivery does so once.
+//! Incoming webhooks. A request must have a valid signature (GitHub, Standard Webhooks) or, for GitLab without a signing
+//! secret, the secret token; an API token of `serve` does not count. Its event becomes a message to one session, or starts the
+//! harnesses whose `trigger` matches. A repeated delivery has no effect.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -22,14 +23,14 @@ use super::{Server, body, header};
 use crate::event::log::sha256;
 use crate::wake::time_seed;
 
-/// A webhook that the server takes.
+/// A webhook that the server accepts.
 pub struct IncomingWebhook {
     /// The last part of its path.
     pub name: String,
     pub forge: WebhookForge,
     pub secret: String,
     pub target: WebhookTarget,
-    /// Whether it also counts what people do who cannot write to the repository.
+    /// Whether events of people without write access count as well.
     pub anyone: bool,
 }
 
@@ -100,15 +101,15 @@ impl IncomingWebhook {
             signatures: shown(&WEBHOOK_SIGNATURE),
         };
         let secret = &self.secret;
-        let is_believed = match self.forge {
+        let is_authentic = match self.forge {
             WebhookForge::Github => signature::is_of_github(secret, content, shown(&HUB_SIGNATURE)),
-            // One who has a signing secret is not believed for a token.
+            // With a signing secret, the plain token is not accepted.
             WebhookForge::Gitlab if secret.starts_with("whsec_") => {
                 standard.is_valid(secret, content, SystemTime::now())
             }
             WebhookForge::Gitlab => signature::is_secret(secret, shown(&GITLAB_TOKEN)),
         };
-        if !is_believed {
+        if !is_authentic {
             return Err(Problem::new(
                 StatusCode::UNAUTHORIZED,
                 "bad-signature",

@@ -138,8 +138,8 @@ pub fn against(file: &str, schema: &str) -> Result<Vec<Violation>, String> {
 pub fn feedback(violations: &[Violation]) -> String {
     let lines = listed(violations);
     format!(
-        "Your output was rejected by its schema or its script:\n{lines}Correct it and hand in all of it again, with every \
-         file: the output directory is empty now."
+        "Your output was rejected. Problems:\n{lines}Correct the output. The output directory is empty now, so write every \
+         file again."
     )
 }
 

@@ -47,9 +47,9 @@ impl ToolConfirmations {
         };
         if !inner.requested.iter().any(known) {
             if inner.requested.len() >= MAX_REQUESTS {
-                return Confirmation::Deny(
-                    "too many calls already wait for a confirmation; end this wake".to_owned(),
-                );
+                return Confirmation::Deny(format!(
+                    "{MAX_REQUESTS} calls already wait for a confirmation. End this wake."
+                ));
             }
             let now = i64::try_from(Clock::now().millis()).unwrap_or(0);
             let request_id = RequestId::generate(&mut super::time_seed(Timestamp(now)));
@@ -63,8 +63,8 @@ impl ToolConfirmations {
             });
         }
         Confirmation::Pending(format!(
-            "a person must confirm this call of {tool}. They are asked when this wake ends, so end it now. You will be woken with \
-             the answer; then make exactly the same call again, once"
+            "a person must confirm this {tool} call. End this wake now: the person is asked when it ends. The next wake tells you \
+             the answer. If it is allowed, make exactly the same call again, once."
         ))
     }
 

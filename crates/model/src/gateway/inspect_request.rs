@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
 /// Replaces a result that occurs twice and would have to be redacted in two different ways.
-const TWICE: &str = "[fullsend withheld this result: it occurs twice with different contents]";
+const TWICE: &str = "[fullsend withheld this result: the same text occurs twice and would need two different replacements. Continue the task without it.]";
 
 /// Every text that must be replaced, with its replacement. `Err`: why the run must stop.
 pub(super) fn inspect_request(
@@ -107,7 +107,9 @@ impl Replacements {
             Verdict::Pass if placed.text == original => return Ok(()),
             Verdict::Pass => placed.text.clone().into_owned(),
             Verdict::Replace(with) => with,
-            Verdict::Deny(reason) => format!("[fullsend withheld this result: {reason}]"),
+            Verdict::Deny(reason) => {
+                format!("[fullsend withheld this result: {reason}. Continue the task without it.]")
+            }
             Verdict::Stop(reason) => return Err(reason),
         };
         // If one chunk would need two different replacements, both are withheld.

@@ -147,7 +147,7 @@ pub struct Gateway {
     contact: AtomicBool,
     /// Whether the upstream refused the key.
     refused_key: AtomicBool,
-    /// Why the model could not be reached until the run's deadline.
+    /// Why the model could not be reached until the retry time was over (`RetryLimits`).
     unavailable: Mutex<Option<String>>,
     /// The last conversation that did not fit into a model's context.
     too_long: Mutex<Option<String>>,
@@ -213,12 +213,12 @@ impl Gateway {
         self.ledger.refused()
     }
 
-    /// Why the model could not be reached until the run's deadline, if so.
+    /// Why the model could not be reached until the retry time was over (`RetryLimits`), if so.
     pub fn unavailable(&self) -> Option<String> {
         self.unavailable.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The model and the vendor's words, if the last conversation that it refused did not fit into its context.
+    /// The latest refusal of a conversation that was too long: the model and the vendor's message.
     pub fn too_long(&self) -> Option<String> {
         self.too_long.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

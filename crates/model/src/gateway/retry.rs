@@ -1,5 +1,5 @@
-//! Sends a request until the upstream takes it: rate limits, overload, server errors, resets and unreachable hosts are tried
-//! again, for every runtime alike, until the run's deadline. The last answer of the vendor passes unchanged.
+//! Sends a request until the upstream accepts it. Rate limits, overload, server errors, resets and unreachable hosts are retried,
+//! for every runtime alike, until the retry time is over (`RetryLimits`). The last answer of the vendor passes unchanged.
 
 use super::Gateway;
 use super::ledger::Reservation;

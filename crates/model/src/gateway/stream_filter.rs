@@ -134,7 +134,9 @@ impl StreamFilter {
                 Ok(())
             }
             Verdict::Deny(reason) => {
-                self.replace_pending(format!("[fullsend withheld this text: {reason}]"));
+                self.replace_pending(format!(
+                    "[fullsend withheld this text: {reason}. Continue the task without it.]"
+                ));
                 Ok(())
             }
             Verdict::Stop(reason) => Err(Halt::Stop(reason)),

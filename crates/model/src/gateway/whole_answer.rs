@@ -20,7 +20,10 @@ pub(super) fn inspect_answer(
                 Verdict::Pass => {}
                 Verdict::Replace(with) => drop(rewrites.insert(text.clone(), with)),
                 Verdict::Deny(reason) => {
-                    drop(rewrites.insert(text.clone(), format!("[fullsend withheld this text: {reason}]")));
+                    drop(rewrites.insert(
+                        text.clone(),
+                        format!("[fullsend withheld this text: {reason}. Continue the task without it.]"),
+                    ));
                 }
                 Verdict::Stop(reason) => return Err(Halt::Stop(reason)),
             },

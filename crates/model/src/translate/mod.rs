@@ -1,6 +1,6 @@
-//! Translation where the runtime and the service speak different wire formats: one file for each direction. Everything that the
-//! other format can carry is carried. What it cannot carry is refused with its name, unless leaving it out changes nothing
-//! that the model reads or does; those cases are listed in `docs/models.md`.
+//! Translation where the runtime and the service use different wire formats. Requests: one file per source format. Answers:
+//! `chat_answers.rs`. The target is always Chat Completions. A field that Chat Completions lacks is refused by name, unless
+//! the model's answer does not depend on it; those cases are listed in `docs/models.md`.
 
 mod called_tools;
 mod chat_answers;
@@ -19,7 +19,7 @@ use called_tools::CalledTools;
 use chat_answers::TranslatedStream;
 use std::fmt;
 
-/// A request that the other wire format cannot carry.
+/// A request that the other wire format cannot express.
 #[derive(Debug)]
 pub struct TranslateError {
     to: Wire,

@@ -198,7 +198,7 @@ impl Upstream {
 }
 
 impl UpstreamError {
-    /// Whether the same request may succeed later. A certificate or a credential does not mend itself.
+    /// Whether the same request may succeed later. A certificate or a credential does not become valid by itself.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Cut | Self::Http(_) => true,

@@ -1,4 +1,4 @@
-//! What the facts mean for a sandbox, and the command that mends what is wrong. Pure.
+//! What the facts mean for a sandbox, and the command that fixes a problem. Pure.
 
 use super::facts::Facts;
 use crate::describe::Limit;

@@ -155,19 +155,15 @@ fn scheme(url: &ParsedUrl) -> Option<AddressProblem> {
             problem(rule::ssrf::NO_HOST, Severity::High, "an address without a host".to_owned())
         }
         "http" | "https" => None,
-        name if REFUSED_SCHEMES.contains(&name) => problem(
-            rule::ssrf::REFUSED_SCHEME,
-            Severity::High,
-            format!("the scheme `{name}` does not lead to the web"),
-        ),
+        name if REFUSED_SCHEMES.contains(&name) => {
+            problem(rule::ssrf::REFUSED_SCHEME, Severity::High, format!("the scheme `{name}` is not allowed"))
+        }
         "ws" | "wss" | "ssh" | "git" | "mailto" => None,
         // Names of buckets, which clients of object stores make into public addresses.
         "s3" | "gs" | "gcs" | "az" | "abfs" | "abfss" | "r2" => None,
-        name => problem(
-            rule::ssrf::UNKNOWN_SCHEME,
-            Severity::Medium,
-            format!("the scheme `{name}` is not one of the web's"),
-        ),
+        name => {
+            problem(rule::ssrf::UNKNOWN_SCHEME, Severity::Medium, format!("the scheme `{name}` is unknown"))
+        }
     }
 }
 
@@ -265,7 +261,7 @@ fn redirect(url: &ParsedUrl) -> Option<AddressProblem> {
     for _ in 0..=MAX_ENCODINGS {
         steps::count(rest.len());
         if let Some(found) = inner(&rest) {
-            let detail = format!("redirects to something internal: {}", found.detail);
+            let detail = format!("contains an internal address: {}", found.detail);
             return problem(rule::ssrf::REDIRECT_INSIDE, Severity::High, detail);
         }
         if !rest.contains('%') {
@@ -365,7 +361,7 @@ pub(crate) fn scan(addresses: &mut Addresses, text: &str, at: usize, origin: Ori
 
 pub fn hit(problem: AddressProblem, range: Range<usize>) -> Hit {
     let AddressProblem { rule, severity, detail } = problem;
-    let advice = "Use a public address; whether an internal one may be used is for the operator to say (`ssrf_pretool`).";
+    let advice = "Use a public address. Only the operator can allow an internal one (`ssrf_pretool`).";
     let category = Category::SsrfValidator;
     Hit { rule, category, severity, score: None, range, passage: None, detail: Some(detail), advice }
 }

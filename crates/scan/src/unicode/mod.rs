@@ -70,9 +70,9 @@ pub(crate) fn scan(letters: &Letters<'_>, hits: &mut Vec<Hit>) {
 fn hit(mark: Mark) -> Hit {
     let Mark { rule, severity, range, detail, is_removable } = mark;
     let advice = if is_removable {
-        "Remove the characters; nobody can see them, and a model reads them."
+        "Remove the characters. People cannot see them, but a model reads them."
     } else {
-        "Write the word with the letters it pretends to have."
+        "Replace the look-alike letters with ordinary ones."
     };
     let category = Category::UnicodeNormalizer;
     Hit { rule, category, severity, score: None, range, passage: None, detail, advice }

@@ -27,7 +27,7 @@ use crate::log::status::{ErrorClass, SessionStatus, SpanResult, StopReason, Wake
 use crate::log::time::TimeSeed;
 
 /// The reason and the deduplication key of the wake that `continue` queues.
-const FOLLOW_UP: &str = "session.follow_up";
+pub const FOLLOW_UP: &str = "session.follow_up";
 
 /// What a worker commits when its run ends.
 #[derive(Debug, Clone, PartialEq)]

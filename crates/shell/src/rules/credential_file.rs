@@ -7,8 +7,7 @@ use super::{FETCHERS, Judged, harm};
 use crate::parsed::ParsedLine;
 use crate::script::Call;
 
-const ADVICE: &str =
-    "Credentials are put in by the runner where they are needed; no command has to read them.";
+const ADVICE: &str = "Do not read credentials. The proxy adds them to allowed requests.";
 
 const FILES: &[&str] = &[
     ".aws/credentials",

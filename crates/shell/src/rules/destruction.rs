@@ -6,8 +6,9 @@ use redact::{Severity, rule};
 use super::{Harm, harm};
 use crate::script::Call;
 
-const ADVICE: &str = "Use `rm -r` without `-f` on a directory of the task, or move the files aside.";
-const NOT_OURS: &str = "Leave this to a person; it is no part of a task on a repository.";
+const ADVICE: &str =
+    "Use `rm -r` without `-f` on one directory that the task created, or move the files aside.";
+const FOR_A_PERSON: &str = "Do not do this. Say in your result that a person must do it.";
 const TOP: &[&str] = &[
     "/", "/*", "/.", "~", "~/", "~/*", "$HOME", "$HOME/", "$HOME/*", "/etc", "/usr", "/bin", "/sbin", "/lib",
     "/lib64", "/var", "/home", "/root", "/boot", "/opt", "/srv", "/dev", "/proc", "/sys", "/mnt", "/media",
@@ -20,24 +21,27 @@ pub(super) fn judge(call: &Call) -> Option<Harm> {
         "unlink" | "rmdir" => None,
         "find" | "fd" => find(call),
         "mv" if call.words().last() == Some("/dev/null") => {
-            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "moves files to nowhere", ADVICE)
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "moves files to /dev/null", ADVICE)
                 .map(Harm::ends_with_sandbox)
         }
         "chmod" | "chown" | "chgrp" => rights(call),
         "kill" if call.words().any(|word| word == "-1") && call.arguments.len() > 1 => {
-            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "kills every process", NOT_OURS)
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "kills every process", FOR_A_PERSON)
         }
         "shutdown" | "reboot" | "halt" | "poweroff" => {
-            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "stops the machine", NOT_OURS)
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "stops the machine", FOR_A_PERSON)
         }
         "truncate" if call.operands().any(|word| is_top(&word.text)) => {
-            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "empties system files", NOT_OURS)
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "empties system files", FOR_A_PERSON)
         }
-        "crontab" if call.has_short('r') => {
-            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "deletes all scheduled jobs", NOT_OURS)
-        }
+        "crontab" if call.has_short('r') => harm(
+            rule::command::DESTRUCTIVE_COMMAND,
+            Severity::High,
+            "deletes all scheduled jobs",
+            FOR_A_PERSON,
+        ),
         "iptables" | "nft" if call.has_short('F') || call.words().any(|word| word == "flush") => {
-            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "removes the firewall", NOT_OURS)
+            harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "removes the firewall", FOR_A_PERSON)
         }
         _ => elsewhere(call).or_else(|| database(call)),
     }
@@ -74,7 +78,7 @@ fn remove(call: &Call) -> Option<Harm> {
     };
     let detail = format!("removes `{target}` and all below it");
     if is_top(target) {
-        return harm(rule::command::DESTRUCTIVE_COMMAND, severity, detail, NOT_OURS);
+        return harm(rule::command::DESTRUCTIVE_COMMAND, severity, detail, FOR_A_PERSON);
     }
     harm(rule::command::DESTRUCTIVE_COMMAND, severity, detail, ADVICE).map(Harm::ends_with_sandbox)
 }
@@ -101,7 +105,7 @@ fn find(call: &Call) -> Option<Harm> {
     }
     let detail = format!("deletes what it finds below `{start}`");
     if is_top(start) {
-        return harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, detail, NOT_OURS);
+        return harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, detail, FOR_A_PERSON);
     }
     harm(rule::command::DESTRUCTIVE_COMMAND, Severity::Medium, detail, ADVICE).map(Harm::ends_with_sandbox)
 }
@@ -113,7 +117,7 @@ fn rights(call: &Call) -> Option<Harm> {
         rule::command::DESTRUCTIVE_COMMAND,
         Severity::High,
         format!("changes rights everywhere below `{}`", target.text),
-        NOT_OURS,
+        FOR_A_PERSON,
     )
 }
 
@@ -150,7 +154,7 @@ fn elsewhere(call: &Call) -> Option<Harm> {
         }
         _ => return None,
     };
-    harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, what, NOT_OURS)
+    harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, what, FOR_A_PERSON)
 }
 
 /// `psql -c 'DROP DATABASE x'`.

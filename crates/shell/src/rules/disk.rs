@@ -5,7 +5,7 @@ use redact::{Severity, rule};
 use super::{Harm, harm};
 use crate::script::Call;
 
-const ADVICE: &str = "No task of an agent needs this.";
+const ADVICE: &str = "Do not do this. Do the task another way.";
 
 pub(super) fn judge(call: &Call) -> Option<Harm> {
     let writes_disk =

@@ -6,8 +6,8 @@ use super::{Harm, harm};
 use crate::script::Call;
 
 const LOSS: &str = "Use `git stash`, `git switch` or `git revert`, which keep the work.";
-const SHARED: &str = "Push to a new branch, without force; people rewrite what others have.";
-const TRICK: &str = "Leave git's configuration to the operator.";
+const SHARED: &str = "Push to a new branch without force. Rewriting shared history is a person's decision.";
+const CONFIGURATION: &str = "Do not change git's configuration.";
 
 /// Settings that make git run a program or send data elsewhere.
 const RUNS: &[&str] = &[
@@ -146,7 +146,7 @@ fn push(rest: &[&str]) -> Option<Harm> {
         rule::command::GIT_TRICK,
         Severity::Medium,
         format!("pushes to `{host}`, which is no configured remote"),
-        TRICK,
+        CONFIGURATION,
     )
 }
 
@@ -162,7 +162,7 @@ fn trick(settings: &[&str], subcommand: &str, rest: &[&str], call: &Call) -> Opt
             rule::command::GIT_TRICK,
             Severity::High,
             format!("`-c {name}` makes git run something else"),
-            TRICK,
+            CONFIGURATION,
         );
     }
     if subcommand == "config" {
@@ -181,7 +181,7 @@ fn trick(settings: &[&str], subcommand: &str, rest: &[&str], call: &Call) -> Opt
                     rule::command::GIT_TRICK,
                     Severity::High,
                     format!("sets `{name}`, which makes git run something else"),
-                    TRICK,
+                    CONFIGURATION,
                 );
             }
         }
@@ -191,7 +191,7 @@ fn trick(settings: &[&str], subcommand: &str, rest: &[&str], call: &Call) -> Opt
             rule::command::GIT_TRICK,
             Severity::Critical,
             "an `ext::` address runs a command",
-            TRICK,
+            CONFIGURATION,
         );
     }
     let runs = ["--upload-pack", "--receive-pack", "--exec", "-u"];
@@ -201,10 +201,10 @@ fn trick(settings: &[&str], subcommand: &str, rest: &[&str], call: &Call) -> Opt
             rule::command::GIT_TRICK,
             Severity::High,
             "names the program that serves the repository",
-            TRICK,
+            CONFIGURATION,
         );
     }
-    (subcommand == "credential" && rest.first() == Some(&"fill"))
-        .then_some(())
-        .and_then(|()| harm(rule::command::GIT_TRICK, Severity::High, "prints stored credentials", TRICK))
+    (subcommand == "credential" && rest.first() == Some(&"fill")).then_some(()).and_then(|()| {
+        harm(rule::command::GIT_TRICK, Severity::High, "prints stored credentials", CONFIGURATION)
+    })
 }

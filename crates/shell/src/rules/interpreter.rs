@@ -86,7 +86,7 @@ fn of_code(call: &Call, code: &str) -> Option<Harm> {
     let has = |names: &[&str]| names.iter().any(|name| code.contains(name));
     if has(DECODERS) && has(RUNNERS) {
         let detail = format!("`{}` decodes a program and runs it", call.program());
-        let advice = "Write the program in plain words.";
+        let advice = "Write the program without encoding or escapes.";
         return harm(rule::command::OBFUSCATION, Severity::High, detail, advice);
     }
     if !has(REMOVERS) {

@@ -8,7 +8,7 @@ use crate::parsed::ParsedLine;
 use crate::script::Call;
 
 const RULE: RuleName = rule::command::OBFUSCATION;
-const ADVICE: &str = "Write the command in plain words.";
+const ADVICE: &str = "Write the command without encoding or escapes.";
 
 /// Programs that say where others are.
 const LOCATORS: &[&str] = &[

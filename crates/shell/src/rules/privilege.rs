@@ -1,11 +1,11 @@
-//! Getting more rights than the agent was given, or leaving its container.
+//! Getting more privileges than the agent has, or leaving its container.
 
 use redact::{Severity, rule};
 
 use super::{Harm, harm};
 use crate::script::Call;
 
-const ADVICE: &str = "What the agent may do is decided outside; ask there.";
+const ADVICE: &str = "Do the task without more privileges. Only the operator can grant them.";
 
 pub(super) fn judge(call: &Call) -> Option<Harm> {
     let words: Vec<&str> = call.words().collect();

@@ -6,7 +6,7 @@ use super::{Judged, harm};
 use crate::parsed::ParsedLine;
 use crate::script::Call;
 
-const ADVICE: &str = "No task of an agent needs this.";
+const ADVICE: &str = "Do not do this. Do the task another way.";
 
 pub(super) fn judge<'v>(line: &'v ParsedLine, judged: &mut Vec<Judged<'v>>) {
     let has_pipe_file = line.all().any(|call| call.is(&["mkfifo", "mknod"]));

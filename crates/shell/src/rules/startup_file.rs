@@ -6,7 +6,7 @@ use redact::{Severity, rule};
 use super::{Harm, harm};
 use crate::script::Call;
 
-const ADVICE: &str = "Change these files by hand, and only where they belong to the task.";
+const ADVICE: &str = "Edit these files with the file tools, and only if the task asks for it.";
 
 const STARTUP: &[&str] = &[
     ".bashrc",

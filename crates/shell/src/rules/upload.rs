@@ -6,7 +6,7 @@ use super::{FETCHERS, Harm, harm};
 use crate::script::Call;
 use scan::ssrf;
 
-const ADVICE: &str = "Send files of the workspace alone; copy what the task needs into it first.";
+const ADVICE: &str = "Send only files from the workspace. Copy what the task needs into it first.";
 
 /// Directories whose files a task may send.
 const OURS: &[&str] =

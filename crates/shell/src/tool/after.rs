@@ -83,6 +83,6 @@ fn suppressed(text: &str) -> Hit {
         range: 0..text.len(),
         passage: None,
         detail: Some(format!("{} bytes of a check that passed", text.len())),
-        advice: "Nothing to do; let the check write to a file where all of its words matter.",
+        advice: "Nothing to do. If you need all of the output, write it to a file.",
     }
 }

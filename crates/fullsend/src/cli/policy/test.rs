@@ -24,7 +24,7 @@ pub struct Arguments {
     /// The policy file
     #[arg(long, value_name = "FILE")]
     policy: PathBuf,
-    /// The program that asks; without it, any program that the rules name
+    /// The program that makes the request; default: any program that the rules name
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
     /// Print one JSON object

@@ -27,7 +27,7 @@ const QUIRKS: RuntimeQuirks = RuntimeQuirks {
     errors_are_marked: true,
     replacing_loses_exit_code: false,
     reminder: Some("system-reminder"),
-    hand_in: Some("StructuredOutput"),
+    result_tool: Some("StructuredOutput"),
     name_of,
     same_call: same,
 };

@@ -128,7 +128,7 @@ fn arguments(context: &LaunchContext<'_>, request: &AttemptRequest, session: &st
     for plugin in &checked.plugins {
         add("--plugin-dir", &format!("{}/{}", paths::PLUGINS, plugin.name));
     }
-    let schema = checked.hand_in().schema.and_then(schema::plain).map(|schema| schema.to_string());
+    let schema = checked.result_document().schema.and_then(schema::plain).map(|schema| schema.to_string());
     if let Some(schema) = schema.filter(|schema| schema.len() <= MAX_SCHEMA) {
         add("--json-schema", &schema);
     }

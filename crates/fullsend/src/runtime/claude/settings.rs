@@ -22,7 +22,7 @@ const MANAGED: (&str, &str) = ("/etc/claude-code", "managed-settings.json");
 const HOOK_SECONDS: u32 = 30;
 
 /// The tool that takes the output if there is a schema; the agent's list of tools must name it.
-const HAND_IN: &str = "StructuredOutput";
+const RESULT_TOOL: &str = "StructuredOutput";
 
 pub fn agents_file() -> String {
     format!("{}/agents.json", paths::LAUNCH)
@@ -89,8 +89,8 @@ fn agents(inputs: &ScannedInputs) -> Json {
     agent.insert("description".to_owned(), description.unwrap_or_else(|| checked.agent.name.clone()).into());
     agent.insert("prompt".to_owned(), inputs.agent_text().into());
     if let Some(tools) = about.and_then(|about| about.tools.as_ref()) {
-        let handing_in = checked.hand_in().schema.map(|_| HAND_IN.to_owned());
-        let tools: Vec<String> = tools.value.0.iter().cloned().chain(handing_in).collect();
+        let result_tool = checked.result_document().schema.map(|_| RESULT_TOOL.to_owned());
+        let tools: Vec<String> = tools.value.0.iter().cloned().chain(result_tool).collect();
         agent.insert("tools".to_owned(), tools.into());
     }
     if let Some(tools) = about.and_then(|about| about.disallowed_tools.as_ref()) {

@@ -20,7 +20,7 @@ pub struct ClaudeResult {
     pub text: String,
     /// The structured output.
     pub output: Option<Json>,
-    /// Whether the agent used up its tries to hand in output that fits the schema.
+    /// Whether the agent used up its attempts to return output that matches the schema.
     pub output_exhausted: bool,
     pub turns: u64,
     /// Why it ended, as Claude Code says.

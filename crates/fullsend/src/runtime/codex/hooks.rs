@@ -43,7 +43,7 @@ const QUIRKS: RuntimeQuirks = RuntimeQuirks {
     errors_are_marked: false,
     replacing_loses_exit_code: true,
     reminder: None,
-    hand_in: None,
+    result_tool: None,
     name_of,
     same_call: same,
 };

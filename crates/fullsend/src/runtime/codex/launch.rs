@@ -66,7 +66,7 @@ fn arguments(context: &LaunchContext<'_>, request: &AttemptRequest) -> Vec<Strin
     if let Some(effort) = options::effort(checked) {
         words.extend(["-c".to_owned(), format!("model_reasoning_effort=\"{}\"", effort.value)]);
     }
-    if checked.hand_in().schema.is_some_and(|schema| schema::strict(schema).is_some()) {
+    if checked.result_document().schema.is_some_and(|schema| schema::strict(schema).is_some()) {
         words.extend(["--output-schema".to_owned(), settings::schema_file()]);
     }
     words.push("-".to_owned());

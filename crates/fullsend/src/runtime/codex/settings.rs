@@ -56,7 +56,7 @@ pub fn mounts(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<Mount>> {
         alone(spec, REQUIREMENTS.0, REQUIREMENTS.1, &requirements(spec))?,
         file(format!("{config}/config.toml"), configuration(spec)?),
     ];
-    let schema = spec.inputs.checked().hand_in().schema.and_then(schema::strict);
+    let schema = spec.inputs.checked().result_document().schema.and_then(schema::strict);
     mounts.extend(hidden(spec));
     mounts.extend(schema.map(|schema| file(schema_file(), schema.to_string())));
     Ok(mounts)

@@ -245,7 +245,7 @@ fn finish(task: &AgentTask, call: &ToolCall, finished: &AtomicBool) -> ToolOutco
     match std::fs::write(&task.output_path, text) {
         Ok(()) => {
             finished.store(true, Ordering::SeqCst);
-            ToolOutcome::ok("Result handed in.")
+            ToolOutcome::ok("The result was saved.")
         }
         Err(error) => ToolOutcome::error(format!("{}: {error}", task.output_path)),
     }

@@ -27,7 +27,7 @@ const QUIRKS: RuntimeQuirks = RuntimeQuirks {
     errors_are_marked: true,
     replacing_loses_exit_code: false,
     reminder: None,
-    hand_in: Some("finish"),
+    result_tool: Some("finish"),
     name_of: |tool| tool,
     same_call: |asked, hooked| asked == hooked,
 };

@@ -127,8 +127,8 @@ fn describe(context: &LaunchContext<'_>, request: &AttemptRequest) -> AgentTask 
         tools: wanted.unwrap_or_default(),
         disallowed_tools: not.unwrap_or_default(),
         servers: settings::servers_file(),
-        output_path: format!("{}/{}", paths::OUTPUT, checked.hand_in().file),
-        output_schema: checked.hand_in().schema.cloned(),
+        output_path: format!("{}/{}", paths::OUTPUT, checked.result_document().file),
+        output_schema: checked.result_document().schema.cloned(),
         max_turns: own_turns.or(budget.map(|turns| turns.get())).unwrap_or(MOST_TURNS),
     }
 }

@@ -37,7 +37,7 @@ pub fn offered(
     let output = output_schema.cloned().unwrap_or(json!({ "type": "object" }));
     tools.push(Tool {
         name: FINISH.to_owned(),
-        description: "Hand in the result and end. Call it once, when your work is done.".to_owned(),
+        description: "Return the result and end the run. Call it once, when your work is done.".to_owned(),
         schema: json!({ "type": "object", "properties": { "output": output }, "required": ["output"] }),
     });
     tools

@@ -55,7 +55,7 @@ const DIALECT: HookDialect = HookDialect {
         errors_are_marked: true,
         replacing_loses_exit_code: false,
         reminder: None,
-        hand_in: None,
+        result_tool: None,
         name_of: |tool| tool,
         same_call: |asked, hooked| asked == hooked,
     },
@@ -158,6 +158,6 @@ mod tests {
         assert_eq!(address.arguments()[0], "tiny");
         let body = json!({ "id": "a", "tool": "Bash", "input": { "command": "ls" } }).to_string();
         let answer = address.ask(listening.path(), body.as_bytes());
-        assert_eq!(answer.text, json!({ "allowed": false }).to_string(), "the model made no such call");
+        assert_eq!(answer.text, json!({ "allowed": false }).to_string(), "the model's answer contained no such call");
     }
 }
