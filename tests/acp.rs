@@ -222,8 +222,8 @@ const PUSH: &str = "echo pushed >> /sandbox/workspace/session/pushes.md";
 /// A session whose agent asks before it pushes.
 fn asking() -> Stage {
     let stage = Stage::new(&[
-        when("Allow. ", json!([shell(PUSH), finish(sleeps("Pushed once."))])),
-        when("Deny. ", json!([finish(sleeps("Not pushed."))])),
+        when("the user allowed request", json!([shell(PUSH), finish(sleeps("Pushed once."))])),
+        when("the user denied request", json!([finish(sleeps("Not pushed."))])),
         when(EVERY_WAKE, json!([shell(PUSH), finish(sleeps("I asked."))])),
     ]);
     stage.harness("native", "confirm_tools: [Bash]\n");
@@ -259,7 +259,7 @@ fn a_tool_that_needs_a_confirmation_asks_in_the_editor() {
 #[test]
 fn a_cancelled_session_is_interrupted_and_goes_on() {
     let stage = Stage::new(&[
-        when("second", json!([finish(sleeps("Here again."))])),
+        when("user: second", json!([finish(sleeps("Here again."))])),
         when(EVERY_WAKE, json!([shell(FOREVER)])),
     ]);
     let mut editor = Editor::start(&stage.world, &["helper", "--session"]);

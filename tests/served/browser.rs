@@ -130,7 +130,7 @@ const PUSH: &str = "echo pushed >> /sandbox/workspace/session/pushes.md";
 #[test]
 fn a_call_allowed_in_the_page_runs_once() {
     let mut stage = Stage::new(&[
-        when("Allow. ", json!([shell(PUSH), shell(PUSH), finish(sleeps("Pushed once."))])),
+        when("the user allowed request", json!([shell(PUSH), shell(PUSH), finish(sleeps("Pushed once."))])),
         when(EVERY_WAKE, json!([shell(PUSH), finish(sleeps("I asked."))])),
     ]);
     stage.harness("native", "confirm_tools: [Bash]\n");

@@ -9,8 +9,8 @@ const PUSH: &str = "echo pushed >> /sandbox/workspace/session/pushes.md";
 fn story() -> Vec<Json> {
     let again = json!([shell(PUSH), shell(PUSH), finish(sleeps("Pushed once."))]);
     vec![
-        when("Allow. ", again),
-        when("Deny. ", json!([shell(PUSH), finish(sleeps("Not pushed."))])),
+        when("the user allowed request", again),
+        when("the user denied request", json!([shell(PUSH), finish(sleeps("Not pushed."))])),
         when(EVERY_WAKE, json!([shell(PUSH), finish(sleeps("I asked."))])),
     ]
 }

@@ -48,7 +48,7 @@ pub fn one_run_cannot_instruct_the_next_through_memory_or_learnings() {
         { "kind": "lesson", "title": "Rules", "detail": orders } ] });
     let stage = Stage::new(&[
         when(
-            "second",
+            "user: second",
             json!([shell(&format!("ls {MEMORY}; cat {MEMORY}/working-buffer.md")), finish(sleeps("Fine."))]),
         ),
         when(
@@ -81,7 +81,7 @@ pub fn the_learned_scanner_reads_learnings_too() {
         let learns = json!({ "summary": "Wrote.", "outcome": "sleep", "learnings": [
             { "kind": "lesson", "title": "Rules", "detail": order } ] });
         let mut stage = Stage::new(&[
-            when("second", json!([finish(sleeps("Fine."))])),
+            when("user: second", json!([finish(sleeps("Fine."))])),
             when(EVERY_WAKE, json!([finish(learns)])),
         ]);
         stage.world = stage.world.env("FULLSEND_WEIGHTS", weights);

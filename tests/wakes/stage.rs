@@ -36,7 +36,7 @@ pub fn as_user(scene: fn()) {
 }
 
 /// Said in every context: turns of a branch with it are counted anew in every wake.
-pub const EVERY_WAKE: &str = "You work in a session with many wakes";
+pub const EVERY_WAKE: &str = "Your work is split into wakes";
 
 /// A branch of a scenario: what the user's words must contain, and what the model does then.
 pub fn when(words: &str, turns: impl Into<Json>) -> Json {
