@@ -15,7 +15,7 @@ const ANSWERS: &[(&str, &str)] = &[
     ("How does the agent get the text of an issue?", "fullsend issues get"),
     ("How does a diff become a pull request?", "fullsend runs apply"),
     ("How do I update Claude Code?", "fullsend runtimes install claude"),
-    ("A rule is noisy here.", "security:\n  rules:"),
+    ("How do I turn off a noisy rule?", "security:\n  rules:"),
     ("How do I look inside?", "fullsend enter"),
     ("Does it run on my platform?", "WSL 2"),
     ("How do I uninstall it?", "apt remove fullsend"),
