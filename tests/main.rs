@@ -8,6 +8,7 @@ mod asked;
 mod attack_rows;
 mod attacked;
 mod bad_input;
+mod boundary_table;
 mod canary;
 mod changed;
 mod ci_action;
