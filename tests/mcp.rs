@@ -1,6 +1,7 @@
 //! `fullsend mcp` before clients: one that writes the messages itself, and the official SDK from npm.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command};
 
@@ -204,4 +205,122 @@ fn sdk() -> Option<std::path::PathBuf> {
         }
     }
     place.exists().then_some(place)
+}
+
+/// `mcp --http` with its address and token.
+struct HttpServer {
+    child: Child,
+    address: String,
+    token: String,
+}
+
+impl HttpServer {
+    fn start(world: &World) -> Self {
+        let mut child = world.spawn_piped(&["mcp", "--http", "127.0.0.1:0"]);
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut after = |start: &str| {
+            let line = lines.next().unwrap().unwrap();
+            line.strip_prefix(start).unwrap_or_else(|| panic!("{line}")).to_owned()
+        };
+        let address = after("http://").trim_end_matches("/mcp").to_owned();
+        let token = after("Authorization: Bearer ");
+        Self { child, address, token }
+    }
+
+    fn open(&self, method: &str, headers: &[(&str, &str)], message: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let mut head =
+            format!("{method} /mcp HTTP/1.1\r\nConnection: close\r\nContent-Type: application/json\r\n");
+        let own = [("Host", self.address.as_str())];
+        let is_given = |name: &str| headers.iter().any(|(given, _)| *given == name);
+        for (name, value) in own.iter().filter(|(name, _)| !is_given(name)).chain(headers) {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str(&format!("Content-Length: {}\r\n\r\n", message.len()));
+        stream.write_all(format!("{head}{message}").as_bytes()).unwrap();
+        stream
+    }
+
+    /// The status, the head and the body of an answer.
+    fn ask(&self, method: &str, headers: &[(&str, &str)], message: &str) -> (u16, String, String) {
+        let mut answer = String::new();
+        self.open(method, headers, message).read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head[9..12].parse().unwrap(), head.to_owned(), body.to_owned())
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+
+#[test]
+fn http_clients_need_the_token_and_name_this_server() {
+    let world = World::with_harness();
+    let server = HttpServer::start(&world);
+    let bearer = format!("Bearer {}", server.token);
+    let token = ("Authorization", bearer.as_str());
+    let (status, _, body) = server.ask("POST", &[token], LIST);
+    assert!(status == 200 && body.contains("run_harness"), "{status} {body}");
+    for (method, headers, expected) in [
+        ("POST", vec![], 401),
+        ("POST", vec![("Authorization", "Bearer 0123456789abcdef")], 401),
+        ("POST", vec![token, ("Host", "evil.example")], 421),
+        ("POST", vec![token, ("Origin", "https://evil.example")], 403),
+        ("POST", vec![token, ("MCP-Protocol-Version", "1900-01-01")], 400),
+        ("GET", vec![token], 405),
+        ("DELETE", vec![token], 405),
+    ] {
+        let (status, _, body) = server.ask(method, &headers, LIST);
+        assert_eq!(status, expected, "{headers:?}: {body}");
+    }
+    let notification = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    assert_eq!(server.ask("POST", &[token], notification).0, 202);
+    let outside = world.run(&["mcp", "--http", "0.0.0.0:0"]);
+    assert_eq!(outside.code, 2, "{}", outside.err);
+    assert!(
+        outside.err.contains("can be reached from outside, and FULLSEND_MCP_TOKEN is not set"),
+        "{}",
+        outside.err
+    );
+}
+
+/// A client that hangs up, and one that cancels by the name that the handshake gave it.
+#[test]
+fn http_clients_cancel_their_own_calls() {
+    let world = World::scripted("", r#"{"turns":[[{"shell":"true; tail -f /dev/null"}]]}"#);
+    let server = HttpServer::start(&world);
+    let bearer = format!("Bearer {}", server.token);
+    let token = ("Authorization", bearer.as_str());
+    let handshake =
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
+    let (_, head, _) = server.ask("POST", &[token], handshake);
+    let session = head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap().to_owned();
+    let named = [token, ("Mcp-Session-Id", session.as_str())];
+    let call = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"run_harness","arguments":{"harness":"triage"}}}"#;
+    let ended = |count: usize| {
+        let runs = world.run(&["runs", "list", "--json"]).out;
+        let runs: Vec<Json> = runs.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        (runs.len() == count && runs.iter().all(|run| run["outcome"] != "running")).then_some(())
+    };
+    let started =
+        |count: usize| (world.run(&["runs", "list", "--json"]).out.lines().count() == count).then_some(());
+    let abandoned = server.open("POST", &[token], call);
+    crate::support::wait_for(|| started(1));
+    drop(abandoned);
+    crate::support::wait_for(|| ended(1));
+    let mut cancelled = server.open("POST", &named, call);
+    crate::support::wait_for(|| started(2));
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
+    server.ask("POST", &[token], cancel);
+    server.ask("POST", &named, cancel);
+    let mut answer = String::new();
+    cancelled.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("the client cancelled the call"), "{answer}");
+    crate::support::wait_for(|| ended(2));
 }

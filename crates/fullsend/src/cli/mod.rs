@@ -37,6 +37,7 @@ mod lock;
 mod lock_options;
 mod man;
 mod mcp;
+mod mcp_http;
 mod migrate;
 mod models;
 #[cfg(test)]
@@ -72,6 +73,7 @@ mod store;
 mod sweep;
 mod telemetry;
 mod terminal;
+mod tool_server;
 mod trigger;
 mod trusted_base;
 mod version;
@@ -106,8 +108,10 @@ enum Command {
     /// Show runs and sessions in the browser, and serve them as an HTTP API
     #[command(after_help = "Example:\n  fullsend serve")]
     Serve(serve::Arguments),
-    /// Serve fullsend as tools to an MCP client, over standard input and output
-    #[command(after_help = "Example:\n  fullsend mcp\n  claude mcp add fullsend -- fullsend mcp")]
+    /// Serve fullsend as tools to an MCP client, over standard input and output or HTTP
+    #[command(
+        after_help = "Example:\n  fullsend mcp\n  claude mcp add fullsend -- fullsend mcp\n  fullsend mcp --http 127.0.0.1:7172"
+    )]
     Mcp(mcp::Arguments),
     /// Serve fullsend as an agent to an editor that speaks ACP, over standard input and output
     #[command(after_help = "Example:\n  fullsend acp\n  fullsend acp helper --session")]

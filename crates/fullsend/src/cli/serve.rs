@@ -160,7 +160,7 @@ fn own_token(arguments: &Arguments) -> Result<Option<String>, Failure> {
     }
 }
 
-fn check_token(place: &str, token: &str) -> Result<(), Failure> {
+pub(super) fn check_token(place: &str, token: &str) -> Result<(), Failure> {
     let is_plain = token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     if token.len() >= SHORTEST_TOKEN && is_plain {
         return Ok(());

@@ -26,6 +26,11 @@ const INSTRUCTIONS: &str = "fullsend runs coding agents from harness files in a 
     `list_harnesses` names the harnesses of this repository, `run_harness` runs one and returns its validated result. The \
     sandbox tools run single commands in a temporary sandbox with a copy-on-write view of the repository.";
 
+/// All revisions that are spoken, newest first.
+pub fn versions() -> Vec<&'static str> {
+    std::iter::once(CURRENT).chain(WITH_HANDSHAKE.iter().copied()).collect()
+}
+
 /// What to do about one message.
 #[derive(Debug, PartialEq)]
 pub enum Reaction {
@@ -168,6 +173,11 @@ fn complete(result: &mut Json) {
 }
 
 impl Call {
+    /// The answer to a call that its client cancelled, for a transport that answers every request.
+    pub fn cancelled(&self) -> Json {
+        self.answer(&ToolEnd::not_started("the client cancelled the call".to_owned()))
+    }
+
     /// The answer to the request. A command that failed is a result too, so that the agent reads why.
     pub fn answer(&self, end: &ToolEnd) -> Json {
         let mut result = tools::result(&self.command, end);

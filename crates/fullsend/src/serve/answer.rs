@@ -90,6 +90,13 @@ pub fn accepted(value: &impl Serialize) -> Response<AnswerBody> {
     response
 }
 
+/// It was taken, and there is nothing to say.
+pub fn accepted_empty() -> Response<AnswerBody> {
+    let mut response = Response::new(AnswerBody::Whole(None));
+    *response.status_mut() = StatusCode::ACCEPTED;
+    response
+}
+
 pub fn stream(receiver: mpsc::Receiver<Chunk>) -> Response<AnswerBody> {
     with_headers(AnswerBody::Stream(receiver), "text/event-stream", INERT)
 }

@@ -23,14 +23,19 @@ const MAX_KEY_BYTES: usize = 200;
 
 /// A body as text. A form of a foreign page cannot send this type without asking first.
 pub(super) async fn read(head: &Parts, body: Incoming) -> Result<Bytes, Problem> {
+    read_up_to(head, body, MAX_BODY_BYTES).await
+}
+
+/// The same with another bound.
+pub(super) async fn read_up_to(head: &Parts, body: Incoming, most: usize) -> Result<Bytes, Problem> {
     if !is_of_type(head, "application/json") {
         let why = "send `Content-Type: application/json`";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-json", why));
     }
-    let read = tokio::time::timeout(MAX_BODY_TIME, Limited::new(body, MAX_BODY_BYTES).collect()).await;
+    let read = tokio::time::timeout(MAX_BODY_TIME, Limited::new(body, most).collect()).await;
     match read {
         Ok(Ok(whole)) => Ok(whole.to_bytes()),
-        Ok(Err(error)) => Err(unread(&*error, MAX_BODY_BYTES)),
+        Ok(Err(error)) => Err(unread(&*error, most)),
         Err(_) => Err(not_sent()),
     }
 }

@@ -10,6 +10,7 @@ mod artifact;
 mod body;
 mod costs;
 mod log_tail;
+mod mcp_endpoint;
 mod metrics;
 pub(crate) mod openapi;
 mod outgoing;
@@ -49,6 +50,7 @@ pub use access::{AccessRules, AccessToken, Caller, Role};
 use action_log::ActionLog;
 pub use actions::NewSessionBody;
 use answer::AnswerBody;
+pub use mcp_endpoint::{HttpMessage, McpHttpService, serve_mcp};
 use metrics::{ConnectionGauge, Metrics};
 pub use outgoing::{Outgoing, OutgoingWebhook, WebhookEventKind, start as start_outgoing};
 use problem::Problem;
@@ -168,6 +170,24 @@ impl Server {
 
 /// Serves until the task is dropped.
 pub async fn serve(listener: TcpListener, server: Arc<Server>) {
+    let counted = Arc::clone(&server);
+    let gauge = move || ConnectionGauge::new(&counted.metrics, |metrics| &metrics.connections);
+    let respond = move |request| {
+        let server = Arc::clone(&server);
+        async move { respond(&server, request).await }
+    };
+    accept(listener, gauge, respond).await;
+}
+
+/// Accepts connections. Each holds its own `guard` until it ends.
+async fn accept<G, A>(
+    listener: TcpListener,
+    guard: impl Fn() -> G,
+    respond: impl Fn(Request<Incoming>) -> A + Clone + Send + 'static,
+) where
+    G: Send + 'static,
+    A: Future<Output = Response<AnswerBody>> + Send + 'static,
+{
     let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
@@ -177,18 +197,18 @@ pub async fn serve(listener: TcpListener, server: Arc<Server>) {
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
-        let server = Arc::clone(&server);
-        let open = ConnectionGauge::new(&server.metrics, |metrics| &metrics.connections);
+        let guard = guard();
+        let respond = respond.clone();
         tokio::spawn(async move {
             let service = service_fn(move |request| {
-                let server = Arc::clone(&server);
-                async move { Ok::<_, Infallible>(respond(&server, request).await) }
+                let answer = respond(request);
+                async move { Ok::<_, Infallible>(answer.await) }
             });
             let mut builder = http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(MAX_HEAD_BYTES);
             // An error means that the client hung up or does not speak HTTP.
             drop(builder.serve_connection(TokioIo::new(stream), service).await);
-            drop(open);
+            drop(guard);
             drop(permit);
         });
     }
