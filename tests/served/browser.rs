@@ -112,7 +112,8 @@ fn a_question_answered_in_the_page_wakes_the_session() {
     // It waits for an agent that has no sessions, and shows itself meanwhile.
     let mut idle = stage.world.spawn(&["worker", "--agent", "nobody", "--label", "gpu"]);
     wait_for(|| served.get("/v1/workers").json()["workers"][0].is_object().then_some(()));
-    if !drive(&served, "session", &id, || stage.wakes(&id, 0)) {
+    let drove = drive(&served, "session", &id, || stage.wakes(&id, 0));
+    if !drove {
         let answer = json!({ "input_digest": request["input_digest"], "output": { "ticket": 42 } });
         assert_eq!(served.post(&format!("{path}/answer"), &answer).status, 200);
         stage.wakes(&id, 0);
@@ -121,6 +122,9 @@ fn a_question_answered_in_the_page_wakes_the_session() {
     idle.wait().unwrap();
     let said = stage.of_type(&id, "agent.message");
     assert_eq!(said.last().unwrap()["message"], "The ticket is 42.");
+    if drove {
+        assert_eq!(stage.of_type(&dead, "session.dead_retried")[0]["by"], "operator");
+    }
     let answered = stage.of_type(&id, "user.custom_tool_result");
     assert_eq!(answered[0]["by"], "operator");
 }

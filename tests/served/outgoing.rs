@@ -254,6 +254,9 @@ fn a_receiver_that_drips_is_left_and_one_that_is_gone_is_not_asked_again() {
     served.post(retry, &json!({ "id": "x" })).is_problem(400, "bad-request");
     assert_eq!(served.post(retry, &json!({ "ids": ["msg_other"] })).json()["retried"], 0);
     assert_eq!(served.post_as(ALICE, retry, &json!({}), &[]).json()["retried"], 1);
+    let actions = fs::read_to_string(world.path("state/fullsend/serve/actions.jsonl")).unwrap();
+    let by: Vec<&str> = actions.lines().filter(|line| line.contains("/v1/deliveries/retry")).collect();
+    assert!(by.last().is_some_and(|line| line.contains("\"by\":\"alice\"")), "{actions}");
     receiver
         .after(3, |received| assert_eq!(received[2].header("webhook-id"), received[0].header("webhook-id")));
     wait_for(|| {

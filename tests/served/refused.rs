@@ -45,12 +45,16 @@ fn a_request_from_a_page_of_another_site() {
     for header in [
         "Origin: https://evil.example",
         "Origin: null",
+        "Origin: h\u{e4}h",
         "Sec-Fetch-Site: cross-site",
         "Sec-Fetch-Site: same-site",
+        "Sec-Fetch-Site: \u{e4}",
     ] {
         served.get_with("/v1/runs", &[header]).is_problem(403, "cross-site");
     }
     let own = format!("Origin: http://{}", served.host);
+    let both = served.get_with("/v1/runs", &[&own, "Origin: https://evil.example"]);
+    both.is_problem(403, "cross-site");
     assert_eq!(served.get_with("/v1/runs", &[&own, "Sec-Fetch-Site: same-origin"]).status, 200);
 }
 
@@ -120,6 +124,21 @@ fn a_method_that_a_path_does_not_have() {
         assert_eq!(reply.status, 405, "{method}: {}", reply.body);
         assert!(reply.head.contains("allow: get"), "{}", reply.head);
     }
+}
+
+#[test]
+fn a_place_in_a_stream_that_is_no_number() {
+    let world = with_token(World::with_harness());
+    let served = Served::start(&world);
+    let created = served.post("/v1/sessions", &serde_json::json!({ "agent": "triage" }));
+    let id = created.json()["id"].as_str().unwrap().to_owned();
+    assert!(created.head.contains(&format!("location: /v1/sessions/{id}\r\n")), "{}", created.head);
+    for place in ["x", "-1", "1e3", "", "99999999999999999999999", "\u{e4}"] {
+        let headers = ["Accept: text/event-stream", &format!("Last-Event-ID: {place}")];
+        served.get_with(&format!("/v1/sessions/{id}/events"), &headers).is_problem(400, "bad-request");
+    }
+    let log = std::fs::read_to_string(world.path("state/fullsend/serve/actions.jsonl")).unwrap();
+    assert!(log.contains(&format!("\"made\":\"/v1/sessions/{id}\"")), "{log}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use hyper::StatusCode;
-use hyper::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
+use hyper::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -101,9 +101,14 @@ impl AccessRules {
             let name = origin.split_once("://").map_or(origin, |(_, name)| name);
             self.hosts.iter().any(|known| known.eq_ignore_ascii_case(name))
         };
-        let site = header(head, &SEC_FETCH_SITE).unwrap_or("none");
-        let foreign = header(head, &ORIGIN).is_some_and(|origin| !own(origin));
-        if foreign || !["none", "same-origin"].contains(&site) {
+        // A value that cannot be read is foreign too.
+        let is_own = |origin: &HeaderValue| origin.to_str().is_ok_and(own);
+        let is_same_site =
+            |site: &HeaderValue| site.to_str().is_ok_and(|site| ["none", "same-origin"].contains(&site));
+        let headers = &head.headers;
+        if !headers.get_all(ORIGIN).iter().all(is_own)
+            || !headers.get_all(&SEC_FETCH_SITE).iter().all(is_same_site)
+        {
             return Err(Problem::new(StatusCode::FORBIDDEN, "cross-site", "a page of another site asks"));
         }
         Ok(())

@@ -42,7 +42,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use session::{Attachment, ImportTerms, SessionId, Sessions};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use trigger::TriggerEvent;
 
@@ -68,6 +68,8 @@ const MAX_READS: usize = 8;
 const MAX_IMPORTS: usize = 2;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 const MAX_HEAD_BYTES: usize = 32 << 10;
+/// A reader that takes nothing for so long loses its connection, so that readers who stall cannot use up all connections.
+const STALL_TIMEOUT: Duration = Duration::from_secs(90);
 
 type OpenStore = dyn Fn() -> Result<Sessions, String> + Send + Sync;
 type CreateSession = dyn Fn(&NewSessionBody, &mut Sessions) -> Result<SessionId, String> + Send + Sync;
@@ -197,6 +199,9 @@ async fn accept<G, A>(
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
+        if limit_stalls(&stream).is_err() {
+            continue;
+        }
         let guard = guard();
         let respond = respond.clone();
         tokio::spawn(async move {
@@ -214,6 +219,12 @@ async fn accept<G, A>(
     }
 }
 
+/// The kernel closes a connection whose peer takes nothing. Without it the connection would stay as long as the peer wants.
+fn limit_stalls(stream: &TcpStream) -> std::io::Result<()> {
+    let timeout_ms = u32::try_from(STALL_TIMEOUT.as_millis()).unwrap_or(u32::MAX);
+    Ok(rustix::net::sockopt::set_tcp_user_timeout(stream, timeout_ms)?)
+}
+
 async fn respond(server: &Arc<Server>, request: Request<Incoming>) -> Response<AnswerBody> {
     let (head, content) = request.into_parts();
     let response = match route::answer(server, head, content).await {
@@ -226,4 +237,18 @@ async fn respond(server: &Arc<Server>, request: Request<Incoming>) -> Response<A
 
 fn header<'a>(head: &'a Parts, name: &HeaderName) -> Option<&'a str> {
     head.headers.get(name)?.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_peer_that_takes_nothing_loses_its_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let accepted = tokio::join!(TcpStream::connect(address), listener.accept()).1.unwrap().0;
+        limit_stalls(&accepted).unwrap();
+        assert_eq!(rustix::net::sockopt::tcp_user_timeout(&accepted).unwrap(), 90_000);
+    }
 }

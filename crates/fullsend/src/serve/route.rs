@@ -176,7 +176,8 @@ async fn read(
     head: &Parts,
 ) -> Result<Response<AnswerBody>, Problem> {
     let query = head.uri.query().unwrap_or_default();
-    let last = header(head, &LAST_EVENT_ID);
+    // What is no text is no number either.
+    let last = head.headers.get(&LAST_EVENT_ID).map(|value| value.to_str().unwrap_or_default());
     match route {
         Route::Page => Ok(answer::page()),
         Route::Description => Ok(answer::json(&openapi::document())),
