@@ -228,7 +228,7 @@ fn attention_scores(query: &[f32], scale: f32, keys: &[f32], scores: &mut [f32])
     }
 }
 
-/// The values of all tokens, by the shares of two of them.
+/// The weighted sum of the values, for two tokens.
 #[inline(always)]
 fn weighted(one: &[f32], two: &[f32], values: &[f32]) -> [[f32; WIDTH]; 2] {
     let mut sums = [[0.0; WIDTH]; 2];

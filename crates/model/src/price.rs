@@ -177,7 +177,7 @@ impl PriceList {
     /// The list that this program was built with.
     ///
     /// # Panics
-    /// Never: a test reads the same file.
+    /// A test parses this file, so it does not panic.
     pub fn built_in() -> Self {
         #[expect(clippy::expect_used, reason = "the file is part of the program, and a test reads it")]
         Self::parse(include_bytes!("../data/prices.json")).expect("the built-in price list is right")
@@ -302,7 +302,7 @@ impl ListedPrice {
     }
 }
 
-/// A price that is not listed is that of plain input.
+/// Without a listed cache price, the input price applies.
 fn rates(input: f64, output: f64, [read, write, hour]: [Option<f64>; 3]) -> Option<Rates> {
     let per_token = |usd_per_million: f64| Money::from_usd(usd_per_million / 1e6);
     let plain = per_token(input)?;

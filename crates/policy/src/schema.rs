@@ -4,7 +4,8 @@ use yaml::macros::Json;
 
 use crate::file::PolicyFile;
 
-/// The schema document. Unlike in layered files a key without a value is refused here, so `null` is nowhere allowed.
+/// The schema document. Unlike in harness and config files, a key without a value is refused here, so the schema
+/// allows `null` nowhere.
 pub fn schema() -> Json {
     let mut document = yaml::document::<PolicyFile>("urn:fullsend:policy:1", "OpenShell policy");
     forbid_null(&mut document);

@@ -1,8 +1,9 @@
-//! Linux isolation from a plain `SandboxSpec`: namespaces, a root of listed things only, Landlock, seccomp, limits.
-//! It knows nothing of policies, agents or runs, needs no daemon and no privilege, and is synchronous throughout.
+//! Linux isolation from a plain `SandboxSpec`: namespaces, a root directory that contains only what the spec lists,
+//! Landlock, seccomp, limits. It knows nothing of policies, agents or runs, needs no daemon and no privilege, and is synchronous throughout.
 //!
-//! The host side (`Sandbox`) starts this very program again as `__init`, which becomes PID 1 of the sandbox, confines
-//! itself, and then starts commands on request. The sandbox lives exactly as long as the `Sandbox` value's process.
+//! The host side (`Sandbox`) starts the same executable again as `__init`, which becomes PID 1 of the sandbox, confines
+//! itself, and then starts commands on request. The kernel ends the sandbox when the process that holds the
+//! `Sandbox` value ends.
 
 mod beneath;
 pub mod channel;
@@ -33,7 +34,7 @@ mod transfer;
 mod tree;
 mod tree_walk;
 
-/// Forbidden calls, for the tests that try them from inside. Not part of what the program uses.
+/// System calls that the sandbox forbids. Only tests use this.
 #[doc(hidden)]
 pub mod call_probes {
     pub use crate::sys::call_probes::{ForbiddenCall, attempt};

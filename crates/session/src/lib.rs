@@ -2,8 +2,8 @@
 //! over a store. The crate knows nothing of runs, harnesses or models. It reads no clock and no source of randomness:
 //! callers pass both in. Its API has no async.
 //!
-//! Four layers, each importing only those before it:
-//! `log` holds the events and the fold that gives them a meaning; `decide` holds the pure decisions over that state;
+//! Four modules, each importing only those before it:
+//! `log` contains the events and the fold that gives them a meaning; `decide` contains the pure decisions over that state;
 //! `store` writes one decision in one atomic step; `api` is what callers use.
 
 mod api;

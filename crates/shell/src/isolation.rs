@@ -1,12 +1,12 @@
 //! Where a command runs. In a sandbox of ours the repository is a copy-on-write view and the network a namespace of its own:
-//! what a command deletes there is gone from the copy alone.
+//! what a command deletes there is deleted only from the copy.
 
-/// Where the commands run that are judged.
+/// Where the judged commands run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Isolation {
-    /// On somebody's machine, or nobody knows where.
+    /// On somebody's machine, or unknown.
     #[default]
     None,
-    /// In a sandbox that is thrown away after the run.
+    /// In a sandbox that is removed after the run.
     Sandbox,
 }

@@ -1,4 +1,4 @@
-//! Webhooks of GitLab as events: issues, merge requests and notes. GitLab does not say what the user may do, so that the role is
+//! Webhooks of GitLab as events: issues, merge requests and notes. GitLab does not say what the user may do, so the role is
 //! `none`.
 
 use serde_json::{Value as Json, json};

@@ -31,7 +31,7 @@ pub(crate) enum BodyFormat {
 }
 
 impl BodyFormat {
-    /// `None`: a body that is not changed.
+    /// `None`: placeholders in such a body are not replaced.
     pub(crate) fn of(content_type: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(content_type).to_ascii_lowercase();
         let media_type = text.split(';').next().unwrap_or_default().trim();

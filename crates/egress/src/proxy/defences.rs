@@ -37,12 +37,12 @@ pub(super) trait Defences: Send + Sync {
         if named == *destination { Ok(()) } else { Err(wrong()) }
     }
 
-    /// A path is decided in the one spelling in which it is sent.
+    /// The policy sees exactly the path that is sent.
     fn canonical_path(&self, path: &str, slash: EncodedSlash) -> Result<CanonicalPath, PathError> {
         CanonicalPath::new(path, slash)
     }
 
-    /// Each request is decided, not only the first, and plain requests like those in tunnels.
+    /// The policy decides about every request, not only the first, in plain connections and in tunnels.
     fn decide(&self, admitted: &Admitted, request: &policy::InspectedRequest<'_>) -> PolicyDecision {
         admitted.decide(request)
     }

@@ -1,6 +1,6 @@
 //! Pipelines for harnesses, as text: one job for each harness, with the variables that it needs and no others. The harness's
-//! `trigger` decides while the pipeline runs; nothing of it is written into the pipeline. This module reads no environment and
-//! writes no file.
+//! `trigger` decides while the pipeline runs; the pipeline contains only the event types it can react to. This module reads no
+//! environment and writes no file.
 
 mod github;
 mod gitlab;
@@ -38,7 +38,7 @@ pub struct Pipeline {
 /// One harness in a pipeline.
 pub struct Job {
     pub harness: String,
-    /// Absent: it is started by hand.
+    /// Absent: a person starts it.
     pub trigger: Option<Trigger>,
     pub timeout_minutes: u64,
     pub variables: BTreeMap<String, VariableKind>,
@@ -51,7 +51,7 @@ pub enum VariableKind {
     Event,
     /// A secret of the CI.
     Secret,
-    /// A secret of the CI whose value is the content of a file, and the variable is its path.
+    /// A CI secret that is a file: the variable is the file's path.
     File,
     /// A setting of the CI that anybody may see.
     Setting,
@@ -60,15 +60,15 @@ pub enum VariableKind {
 /// Minutes that a job has beside those of the agent: to install, to fetch, and for the scripts.
 const EXTRA_MINUTES: u64 = 15;
 
-/// Parts of the names of secrets.
+/// A variable whose name contains one of these is a secret.
 const SECRET_PARTS: &[&str] = &["TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL", "PRIVATE"];
 
-/// Whole words of such names.
+/// A variable whose name has one of these words is a secret.
 const SECRET_WORDS: &[&str] = &["PAT", "PWD", "AUTH", "DSN", "CERT"];
 
-/// What every job has.
+/// Variables that every job has.
 const SET_BY_SYSTEM: &[&str] = &["HOME", "PATH", "CI_JOB_TOKEN"];
-/// The starts of names that the CI sets, but for secrets: those it sets only where the pipeline asks for them.
+/// Prefixes of variables that the CI sets by itself. Secrets with such a prefix must still be passed.
 const SET_BY_CI: &[&str] = &["GITHUB_", "RUNNER_", "CI_"];
 
 impl CiSystem {

@@ -1,4 +1,4 @@
-//! Why something could not be fetched. No message holds a credential or a query.
+//! Why something could not be fetched. No message contains a credential or a query.
 
 use std::fmt;
 
@@ -13,11 +13,11 @@ pub enum DownloadError {
     Address {
         why: String,
     },
-    /// Plain http to a host that it is not set for.
+    /// Plain HTTP is not enabled for this host.
     Plain {
         address: String,
     },
-    /// An address that must not be asked.
+    /// The address is not allowed.
     Refused {
         address: String,
         why: String,

@@ -78,11 +78,11 @@ pub struct Ask<'a> {
     pub authorization: Option<&'a Secret>,
     /// Where the server is that named this address, if one did.
     pub named_by: Option<NetworkPlace>,
-    /// A form to post; it may hold a credential, so no redirect is followed.
+    /// A form to post; it may contain a credential, so no redirect is followed.
     pub form: Option<&'a Secret>,
     /// A body to post; no redirect is followed.
     pub post: Option<Post<'a>>,
-    /// Asked about every address before it is connected to, redirects included; `Err` says why it must not be.
+    /// Is called for every address before connecting, redirects included; `Err` says why it is not allowed.
     pub permit: Option<PermitAddress<'a>>,
     /// Until the head of an answer, and between two parts of its body.
     pub timeout: Duration,
@@ -122,7 +122,7 @@ pub struct Answer<'a> {
     pub headers: HeaderMap,
     /// Where it came from, after redirects.
     pub address: WebAddress,
-    /// Of the server that was asked first.
+    /// The network place of the first server.
     pub place: NetworkPlace,
     body: Incoming,
     timeout: Duration,

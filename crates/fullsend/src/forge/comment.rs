@@ -68,7 +68,7 @@ pub fn post(
     Ok(done)
 }
 
-/// Anybody can write the marker into a comment. One that cannot be changed is not ours, and is passed over.
+/// Anybody can write the marker into a comment. One that cannot be changed is not ours, and is skipped.
 fn post_part(
     tracker: &dyn Tracker,
     old: &[&Comment],

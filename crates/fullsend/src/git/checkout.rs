@@ -159,7 +159,7 @@ impl std::error::Error for CheckoutError {
     }
 }
 
-/// A checkout that stays as long as this value.
+/// A checkout. It is not removed while this value exists.
 #[derive(Debug)]
 pub struct Checkout {
     /// The session's directory in it.
@@ -204,7 +204,7 @@ impl Checkouts {
             found = checkouts.get(&commit).map_err(unusable)?;
             remove_unused(&place, &exclusive);
             remove_unused_repositories(&self.cache);
-            // It took its time: the wake that follows the check needs no second look.
+            // Fetching may take longer than FRESH. Restart the time, so that the wake does not ask again.
             self.remember(&url, &commit);
         }
         let (directory, hold) = found.ok_or_else(|| unusable(io::ErrorKind::NotFound.into()))?;

@@ -1,5 +1,5 @@
 //! Instruction files that a repository lacks and its agent should find: the organisation's AGENTS.md where there is none,
-//! and for Claude Code, which does not read that name, a CLAUDE.md that points to it. A name in another case is the name.
+//! and for Claude Code, which does not read that name, a CLAUDE.md that points to it. Names are compared without case.
 
 /// A file that is put into the agent's view of the repository, and that git ignores.
 #[derive(Clone, Debug, PartialEq, Eq)]

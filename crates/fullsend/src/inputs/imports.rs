@@ -1,5 +1,5 @@
-//! The files that an instruction file imports: `@docs/style.md`. Agents put such a file in the place of its
-//! name. Names in code are taken too, though no agent follows them: to read one more costs little.
+//! The files that an instruction file imports: `@docs/style.md`. Agents replace the name with the file's
+//! content. Names in code are taken too, though no agent follows them: scanning one more file costs little.
 
 /// One file names no more than these.
 const MAX_NAMES: usize = 1000;

@@ -15,17 +15,17 @@ use super::imports;
 use super::instruction_names::{MAX_DEPTH, MAX_ENTRIES, SKIPPED, is_context, lower, whole_directory};
 use super::repository_listing::list_repository;
 
-/// A context file larger than this is not one.
+/// Larger files are not instruction files.
 pub const MAX_CONTEXT: u64 = 1 << 20;
 /// What is given to the agent whole may be larger.
 pub const MAX_WHOLE: u64 = 64 << 20;
 
-/// Claude Code follows imports of imports so far.
+/// Claude Code follows at most this many levels of imports.
 const MAX_HOPS: usize = 5;
-/// As many names wait to be looked at.
+/// The maximum number of queued imports.
 const MAX_IMPORTS: usize = 20_000;
 
-/// What counts below a directory.
+/// Which files below a directory are scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coverage {
     /// What some agent would read by itself.
@@ -33,7 +33,7 @@ pub enum Coverage {
     Everything,
 }
 
-/// One file that counts, or what kept it from being read.
+/// One scanned file, or why it could not be read.
 pub struct ScannedFile<'a> {
     /// From the directory that is walked.
     pub path: &'a str,
@@ -41,7 +41,7 @@ pub struct ScannedFile<'a> {
     pub contents: io::Result<Vec<u8>>,
 }
 
-/// Calls `visit` for every file that counts, in the order of their names. The first error of `visit` ends the walk.
+/// Calls `visit` for every scanned file, in the order of their names. The first error of `visit` ends the walk.
 pub fn walk<E>(
     root: &Path,
     which: Coverage,
@@ -107,12 +107,12 @@ struct InstructionWalk<'v, E> {
     links: VecDeque<(PathBuf, DirectoryContext)>,
     /// Files that were shown, by where they really are.
     shown: HashSet<PathBuf>,
-    /// Files that others say are to be read with them.
+    /// Files that other files import.
     imports: VecDeque<ImportedFile>,
     visit: &'v mut dyn FnMut(ScannedFile<'_>) -> Result<(), E>,
 }
 
-/// A file that another names.
+/// A file that another file imports.
 struct ImportedFile {
     at: PathBuf,
     origin: Origin,
@@ -120,7 +120,7 @@ struct ImportedFile {
     hops: usize,
 }
 
-/// A directory on the way: where it is, and whether everything in it counts.
+/// A directory on the way: where it is, and whether everything in it is scanned.
 struct DirectoryContext {
     path: String,
     depth: usize,
@@ -150,7 +150,7 @@ impl<'v, E> InstructionWalk<'v, E> {
         }
     }
 
-    /// Where the links lead that were met, unless that was read under its own name.
+    /// Scans the targets of the collected links, unless they were scanned under their own names.
     fn follow(&mut self) -> Result<(), E> {
         while let Some((at, place)) = self.links.pop_front() {
             self.directory(&at, &place)?;
@@ -161,7 +161,7 @@ impl<'v, E> InstructionWalk<'v, E> {
         Ok(())
     }
 
-    /// A file that another names, unless it was shown already. What lies outside, the sandbox does not have.
+    /// A file that another names, unless it was shown already. Files outside the root are not in the sandbox.
     fn import(&mut self, ImportedFile { at, origin, hops }: ImportedFile) -> Result<(), E> {
         let (Ok(root), Ok(to)) = (self.root.canonicalize(), at.canonicalize()) else { return Ok(()) };
         let Ok(path) = to.strip_prefix(&root) else { return Ok(()) };
@@ -247,7 +247,7 @@ impl<'v, E> InstructionWalk<'v, E> {
             if !is_link {
                 return self.directory(at, &place);
             }
-            // Elsewhere a link leads to what is met under its own name.
+            // Other link targets are scanned under their own names.
             if place.whole.is_some() {
                 self.links.push_back((at.to_owned(), place));
             }
@@ -262,7 +262,7 @@ impl<'v, E> InstructionWalk<'v, E> {
         self.file(at, &path, origin, (most, 0))
     }
 
-    /// What a link leads to, where that is in here; one that leads out leads nowhere inside the sandbox.
+    /// The target of a link. `None` for links out of the tree: they are broken inside the sandbox.
     fn linked(&self, at: &Path) -> Option<fs::Metadata> {
         let root = self.root.canonicalize().ok()?;
         let to = at.canonicalize().ok()?;

@@ -89,7 +89,7 @@ pub(super) const AGENT_INPUT: &str = "agent-input";
 /// Directories of `.github` with instructions for its agents.
 pub(super) const IN_GITHUB: &[&str] = &["instructions", "prompts", "agents", "chatmodes", "skills"];
 
-/// Not the repository's own words.
+/// Directories that hold no instructions of the repository.
 pub(super) const SKIPPED: &[&str] = &[".git", "node_modules", "__pycache__", ".venv"];
 
 /// As names are compared.

@@ -167,7 +167,7 @@ fn shown(library: &Library, found: &Found) -> String {
     }
 }
 
-/// Scans what the repository and the organisation add; the first critical finding under `closed` ends the run.
+/// Scans what the repository and the organisation add; with `fail_mode: closed`, the first critical finding ends the run.
 /// `instruction_file` is the one that the runtime reads.
 pub fn scan_repository(
     ScannedHarness { checked }: ScannedHarness,
@@ -208,7 +208,7 @@ fn runtime_fetch_instructions(harness: &Harness) -> Option<String> {
     })
 }
 
-/// What a caller tells the agent beside its task comes from outside as well.
+/// Scans the caller's context text. It is untrusted like other inputs.
 pub fn scan_context_text(text: &str, guard: &Guard, emit: &Emitter) -> Result<(), Blocked> {
     InputScanner { guard, emit }.file(InputKind::Context, "context", text.as_bytes(), Origin::Instruction)
 }
@@ -229,7 +229,7 @@ impl InputScanner<'_> {
         self.guard.inspect(bytes, origin, name)
     }
 
-    /// Everything below a directory but what is left out.
+    /// Every file below a directory, except `without`.
     pub fn directory(
         &self,
         kind: InputKind,
@@ -246,7 +246,7 @@ impl InputScanner<'_> {
         })
     }
 
-    /// A skill with all its files, as it will be inside: those that are replaced come from elsewhere.
+    /// A skill with all its files, as it will be inside: overridden files come from their own layer.
     fn skill(&self, library: &Library, skill: &SkillFile) -> Result<(), Blocked> {
         let name = shown(library, &skill.found);
         let name = name.strip_suffix("/SKILL.md").unwrap_or(&name);
@@ -268,7 +268,7 @@ impl InputScanner<'_> {
         Ok(())
     }
 
-    /// What some agent would read in the repository, and of that what this one is given.
+    /// Scans every instruction file; returns the one that this agent gets.
     fn repository(&self, repository: &Path, listing: &RepositoryListing) -> Result<Option<String>, Blocked> {
         if listing.too_many {
             self.guard.report_unreadable("the repository", "has too many entries")?;

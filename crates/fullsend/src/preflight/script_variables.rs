@@ -1,5 +1,5 @@
-//! Variables that a shell script reads and that no script of a run gets: scripts have a clean environment. A name with a default
-//! is a problem only where the host sets it, because the default would be used in its place.
+//! Warns about variables that a script reads but does not get: scripts run with a clean environment. A name with a default is a
+//! problem only where the host sets it, because the default would be used in its place.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -103,13 +103,13 @@ fn missing(text: &str, given: &BTreeSet<&str>, value: VariableLookup<'_>) -> BTr
     read.filter(|(name, has_default)| !has_default || value(name).is_some()).map(|(name, _)| name).collect()
 }
 
-/// Names in capital letters that are expanded, and whether a default stands for them.
+/// Names in capital letters that are expanded, and whether a default is given.
 fn reads(text: &str) -> Vec<(String, bool)> {
     let mut found = Vec::new();
     for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
         for (index, _) in line.match_indices('$') {
             let is_escaped = line[..index].ends_with('\\');
-            // What single quotes hold is not expanded; an apostrophe in double quotes is no quote, and is not looked for.
+            // Text in single quotes is not expanded. After a double quote, single quotes are not tracked.
             let in_quotes = line[..index].matches('\'').count() % 2 == 1 && !line[..index].contains('"');
             let rest = &line[index + 1..];
             let braced = rest.strip_prefix('{');

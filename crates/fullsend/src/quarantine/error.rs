@@ -1,4 +1,5 @@
-//! Why output does not leave quarantine: the agent's doing, the guard's, or the machine's.
+//! Why output does not leave quarantine. Whose fault it is decides the exit code: the agent (`Refused`), the guard (`Blocked`),
+//! or this machine (the rest).
 
 use std::io;
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use crate::guard::Blocked;
 
 #[derive(Debug)]
 pub enum QuarantineError {
-    /// The agent's doing.
+    /// The agent's fault.
     Refused {
         path: String,
         why: &'static str,
@@ -19,7 +20,7 @@ pub enum QuarantineError {
         path: String,
         source: io::Error,
     },
-    /// The guard's word.
+    /// The guard found something.
     Blocked(Blocked),
     Write {
         path: PathBuf,
@@ -29,8 +30,8 @@ pub enum QuarantineError {
 }
 
 impl QuarantineError {
-    /// The agent decides what is at a path and who may read it, so that a failure to open it is the agent's doing. Only a
-    /// machine that cannot read its disk, or has no descriptors or memory left, is ours.
+    /// The agent decides what is at a path and who may read it, so a failure to open it counts against the agent.
+    /// Only I/O errors and exhausted descriptors or memory count as ours.
     pub(super) fn unreadable(path: String, source: io::Error) -> Self {
         match Errno::from_io_error(&source) {
             None | Some(Errno::IO | Errno::MFILE | Errno::NFILE | Errno::NOMEM) => {

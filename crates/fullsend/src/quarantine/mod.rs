@@ -1,5 +1,5 @@
-//! Copies the agent's output out of the sandbox: it follows no link, keeps within bounds, and redacts. Redaction happens here,
-//! before validation, so that the validated document is the published one. A `Quarantined` can only be made here.
+//! Copies the agent's output out of the sandbox. The copy follows no links, is bounded, and is redacted. Redaction happens
+//! here, before validation, so that the validated document is the published one. A `Quarantined` can only be made here.
 
 pub(crate) mod changes;
 pub(crate) mod checkout;
@@ -39,7 +39,7 @@ const MAX_NAME: usize = 200;
 /// }
 /// ```
 ///
-/// It cannot be made from a directory of one's own:
+/// Only this module can create it:
 ///
 /// ```compile_fail
 /// fn forge(attempt: fullsend::internal::Attempt) -> fullsend::internal::Quarantined {
@@ -52,7 +52,7 @@ const MAX_NAME: usize = 200;
 /// }
 /// ```
 ///
-/// nor pointed elsewhere afterwards:
+/// Its directory cannot be changed:
 ///
 /// ```compile_fail
 /// fn point(output: &mut fullsend::internal::Quarantined) {
@@ -72,7 +72,7 @@ impl Quarantined {
         &self.attempt
     }
 
-    /// The directory on the host that holds the output.
+    /// The directory on the host that contains the output.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -106,7 +106,7 @@ pub struct Collected {
     pub changes: Option<Changes>,
 }
 
-/// The safe copy itself.
+/// Copies the output and the changes of the repository.
 pub fn collect(
     worked: &AgentRepository<'_>,
     directory: &Path,
@@ -161,16 +161,16 @@ impl OutputCopier<'_> {
         if is_dot_git(entry.name) || names.is_repository() {
             return Err(in_parent(LIKE_A_REPOSITORY));
         }
-        // Every part above was checked before this one.
+        // The walk has already checked every parent's name, so the whole path is UTF-8.
         let path = entry.path.to_str().unwrap_or(name);
         match entry.kind {
             FileType::Directory => return Ok(()),
             FileType::RegularFile => {}
             FileType::Symlink => return Err(refused(path, "is a symbolic link")),
-            // Not opened at all: a socket cannot be, and opening a device may do something.
+            // Never opened: opening a device can have side effects.
             _ => return Err(refused(path, "is neither a file nor a directory")),
         }
-        // Checks and reads one descriptor, so the file cannot change in between.
+        // Check and read the same descriptor, so the path cannot be replaced in between.
         let file = match entry.open() {
             Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => {
                 return Err(refused(path, "is a symbolic link"));
@@ -218,7 +218,7 @@ impl OutputCopier<'_> {
     }
 }
 
-/// Whoever runs git there would run what the agent wrote into its configuration.
+/// Git executes commands from a repository's configuration, and the agent could have written it.
 const LIKE_A_REPOSITORY: &str = "looks like a git repository";
 
 fn shown(path: &Path) -> String {

@@ -18,7 +18,7 @@ fn colour(word: &str) -> Option<&'static str> {
     })
 }
 
-/// The line with its first word coloured. The text must be clean already: it is not looked at.
+/// The line with its first word coloured. The caller must have removed control characters.
 pub fn paint(line: &str) -> String {
     let start = line.len() - line.trim_start().len();
     let end = line[start..].find([' ', '\n']).map_or(line.len(), |length| start + length);

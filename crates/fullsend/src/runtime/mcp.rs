@@ -22,7 +22,7 @@ pub struct McpServerSpec {
 pub enum McpEndpoint {
     /// A program, over its standard streams.
     Program { command: String, arguments: Vec<String>, environment: Vec<(String, String)> },
-    /// An address, by the rules of the policy.
+    /// A URL. The policy must allow it.
     Address { url: String, headers: Vec<(String, String)>, is_sse: bool },
 }
 

@@ -59,7 +59,7 @@ fn refuse(at: Option<Span>, option: &str, instead: &str) -> RefusedOption {
     RefusedOption { at, option: option.to_owned(), instead: instead.to_owned() }
 }
 
-/// Skills that only the agent's own list names. An organisation may add them, so that they are no error.
+/// Skills that only the agent's own list names. An organisation may add them, so they are not an error.
 fn absent_skills(checked: &Checked) -> Vec<Diagnostic> {
     let listed = checked.agent.frontmatter.iter().filter_map(|about| about.skills.as_ref());
     let names = listed.flat_map(|names| names.value.0.iter().map(move |name| (names.at, name)));

@@ -105,7 +105,7 @@ pub struct GatewayLimits {
     pub request_time: Duration,
     /// Between two chunks of an answer, and before the first.
     pub answer_idle: Duration,
-    /// How long an answer is read on after its client has gone.
+    /// How long the gateway keeps reading an answer after the client disconnected.
     pub drain_time: Duration,
     /// For a whole streamed answer.
     pub stream_bytes: usize,
@@ -139,7 +139,7 @@ pub struct Gateway {
     on_event: OnModelEvent,
     limits: GatewayLimits,
     backoff: Backoff,
-    /// Each with its own wait: rate limits are those of one model.
+    /// Each has its own back-off, because rate limits apply per model.
     fallback: Vec<(String, Backoff)>,
     retry: RetryLimits,
     credential: Option<String>,
@@ -242,7 +242,7 @@ impl Gateway {
         self.emit(ModelEvent::Stop { exchange, reason: reason.to_owned() });
     }
 
-    /// Later requests are refused: the runtime must not try on its own.
+    /// Refuses later requests, so that the runtime does not retry by itself.
     fn mark_unavailable(&self, reason: &str) {
         let mut unavailable = self.unavailable.lock().unwrap_or_else(PoisonError::into_inner);
         unavailable.get_or_insert_with(|| reason.to_owned());

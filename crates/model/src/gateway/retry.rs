@@ -11,14 +11,14 @@ use crate::wire::fault::{Fault, FaultKind};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// How long requests are tried again.
+/// How long requests are retried.
 #[derive(Debug, Clone, Copy)]
 pub struct RetryLimits {
-    /// `None`: nothing is tried again.
+    /// `None`: no retries.
     pub until: Option<Instant>,
     /// For one request.
     pub request_time: Duration,
-    /// How often a host is tried that has never answered: its address may be wrong.
+    /// How many tries a host gets that has never answered, because its address may be wrong.
     pub first_contact_tries: u32,
 }
 

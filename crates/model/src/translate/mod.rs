@@ -66,7 +66,7 @@ pub(crate) fn request(
     Ok(TranslatedRequest { body, answers: AnswerTranslation { to: from, tools } })
 }
 
-/// The words for a conversation that does not fit, by which Claude Code knows that it should compact.
+/// Claude Code compacts the conversation when an error contains this text.
 const TOO_LONG: &str = "prompt is too long";
 
 impl AnswerTranslation {

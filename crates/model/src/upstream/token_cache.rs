@@ -1,14 +1,14 @@
-//! A credential that is made outside the sandbox and made again before it expires. Requests that need it at the same time
+//! A short-lived credential, renewed before it expires. Requests that need it at the same time
 //! wait for one fetch.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
-/// A credential is made again when it expires in less than this.
+/// A credential is renewed when it expires in less than this.
 const REFRESH_BEFORE: Duration = Duration::from_secs(300);
 
-/// Hears of every credential before it is used, so that the run masks it.
+/// Is called with every credential before it is used, so that the run masks it.
 pub type LearnSecret = Arc<dyn Fn(&str) + Send + Sync>;
 
 pub(super) struct TokenCache<T> {
@@ -39,7 +39,7 @@ impl<T: Clone> TokenCache<T> {
         }
         match make().await {
             Ok(made) => Ok(last.insert(made).value.clone()),
-            // The service may be down while the last one still holds.
+            // The service may be down while the last one is still valid.
             Err(why) => match last.as_ref().filter(|made| made.is_fresh(Duration::ZERO)) {
                 Some(made) => Ok(made.value.clone()),
                 None => Err(why),

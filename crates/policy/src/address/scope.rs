@@ -61,8 +61,8 @@ impl std::error::Error for AddressDenied {}
 /// etcd, the Kubernetes API server, the kubelet.
 const CONTROL_PLANE_PORTS: [u16; 5] = [2379, 2380, 6443, 10250, 10255];
 
-/// The networks of an organisation: RFC 1918, the shared range that overlay networks use, and their like of IPv6. An address
-/// that only carries one of them is not one of them.
+/// The networks of an organisation: RFC 1918, the shared range that overlay networks use, and IPv6 unique local addresses.
+/// An IPv6 address that embeds a private IPv4 address does not count.
 fn is_internal_network(class: Class, address: IpAddr) -> bool {
     match class {
         Class::Private | Class::SharedNat => unmap(address).is_ipv4(),

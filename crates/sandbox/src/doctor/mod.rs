@@ -86,7 +86,7 @@ fn run_trial(scratch: &Path, init: InitProgram) -> Result<Trial, String> {
 fn start_trial(base: &Path, lower: PathBuf, init: InitProgram) -> Result<Trial, String> {
     let mut spec = SandboxSpec::new(base.join("state"));
     spec.init = init;
-    // What can be had is the question here, so that nothing is required.
+    // The trial finds out what is available, so it requires nothing.
     spec.landlock = crate::spec::LandlockRequirement::BestEffort;
     let view = CopyOnWrite { source: lower, edits: Vec::new(), memory_bytes: 1 << 20 };
     spec.mounts.push(Mount { target: "/view".into(), kind: MountKind::CopyOnWrite(view) });

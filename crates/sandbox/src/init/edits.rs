@@ -61,7 +61,7 @@ fn remove(parent: &OwnedFd, path: &Path) -> io::Result<()> {
         Ok(Descend::Yes)
     });
     walked.map_err(WalkError::into_io)?;
-    // The walk shows a directory before what is in it, so the last one is empty now.
+    // The walk shows a directory before what is in it, so in reverse order each directory is empty.
     for inner in directories.iter().rev() {
         rustix::fs::unlinkat(&directory, inner, AtFlags::REMOVEDIR)?;
     }

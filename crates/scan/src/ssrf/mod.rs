@@ -15,7 +15,7 @@ use crate::steps;
 use url::ParsedUrl;
 
 const MAX_URL: usize = 2048;
-/// How much of an address inside another one is read. Without a limit, a text of `://` would be read 2,048 times.
+/// How much of an address inside another one is read. Without a limit, a text of many `://` would take quadratic time.
 const MAX_INNER_URL: usize = 256;
 /// How often an address inside another one is decoded.
 const MAX_ENCODINGS: usize = 3;
@@ -68,7 +68,7 @@ pub struct AddressProblem {
     pub detail: String,
 }
 
-/// Whether an address leads to the machine itself, is written as everybody writes it, and leads nowhere else from there.
+/// Whether an address leads to the machine itself, is written in the usual form, and contains no redirect.
 pub fn is_plain_loopback(address: &str) -> bool {
     let Some(url) = url::parse(address) else { return false };
     let host = url.host.trim_start_matches('[').trim_end_matches(']');
@@ -83,8 +83,8 @@ pub fn is_plain_loopback(address: &str) -> bool {
         && redirect(&url).is_none()
 }
 
-/// The host without what the shell or a template puts in (`${HOST}`, `$HOST`, `<host>`, `{host}`, `%s`, `%HOST%`). That is
-/// not known here, and the proxy judges it when the connection is made; what is written around it is judged as it is.
+/// The host without what the shell or a template puts in (`${HOST}`, `$HOST`, `<host>`, `{host}`, `%s`, `%HOST%`). Their
+/// values are unknown here; the proxy checks the real host. Only the fixed text is checked.
 fn without_placeholders(host: &str) -> String {
     let mut left = String::new();
     let mut rest = host;
@@ -107,7 +107,7 @@ fn without_placeholders(host: &str) -> String {
             [b'%', ..] if found[name(1)..].starts_with('%') => name(1) + 1,
             _ => name(1),
         };
-        // What is not a placeholder stays, except where the text was cut behind its first character.
+        // What is not a placeholder stays, except a single `$`, `<`, `{` or `%` at the end: the text was cut there.
         if length <= 1 && found.len() > 1 {
             left.push_str(&found[..1]);
         }
@@ -116,7 +116,7 @@ fn without_placeholders(host: &str) -> String {
     left + rest
 }
 
-/// The worst that can be said about an address that an agent wants to fetch.
+/// The most severe problem of an address that an agent wants to fetch.
 pub fn check(address: &str) -> Option<AddressProblem> {
     let (scheme_name, after) = address.split_once("://").unwrap_or(("", address));
     let host = &after[..after.find(['/', '?', '#']).unwrap_or(after.len())];

@@ -219,7 +219,7 @@ fn fail(
     Ok(Conclusion::plain(result, end))
 }
 
-/// Gives a wake up. A batch is split, so that one bad input does not take the others with it: the next wakes get fewer
+/// Gives a wake up. A batch is split, so that one bad input does not make the others fail: the next wakes get fewer
 /// inputs. A single input becomes a dead letter, which a person can retry or drop.
 pub(crate) fn give_up(wake: &CurrentWake, continues: u32, queued: Vec<QueuedWake>) -> WakeEnd {
     if wake.inputs.len() > 1 {

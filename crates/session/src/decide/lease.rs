@@ -10,7 +10,7 @@ use crate::log::time::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     pub session: SessionId,
-    /// The same for all attempts of one wake: an idempotency key for effects.
+    /// The same for all attempts of one wake. Use it as the idempotency key of external actions.
     pub wake: WakeId,
     /// The fencing token.
     pub token: u64,

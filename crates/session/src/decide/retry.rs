@@ -5,8 +5,8 @@ use crate::log::state::CurrentWake;
 use crate::log::status::ErrorClass;
 use crate::log::time::{TimeSeed, Timestamp};
 
-/// When to retry a wake; `None` is never. Faults that are not the wake's own are retried for as long as the limits are
-/// patient, however many attempts that takes.
+/// When to retry a wake; `None` is never. Errors that the wake did not cause are retried until `patience_ms`
+/// is over, with any number of attempts.
 pub(crate) fn next_attempt(
     class: ErrorClass,
     wake: &CurrentWake,
@@ -25,7 +25,7 @@ pub(crate) fn next_attempt(
     if !may_retry {
         return None;
     }
-    // The lease of a lost worker had to end first; that was the delay.
+    // No delay: the lease of the lost worker has already run out.
     let delay_ms = if class == ErrorClass::Lost { 0 } else { back_off(wake.attempt, limits, seed) };
     Some(seed.now.plus_ms(delay_ms))
 }

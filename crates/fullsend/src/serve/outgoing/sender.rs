@@ -1,5 +1,5 @@
-//! Sends the deliveries of webhooks, one at a time for each. Every attempt is signed anew, has a deadline, and leaves a line in
-//! `deliveries.jsonl`. Lines name the webhook, never its address or its secret.
+//! Sends deliveries to outgoing webhooks. Each webhook has one sender thread, which sends one delivery at a time. Every attempt has
+//! its own signature, a deadline, and a line in `deliveries.jsonl`. Lines name the webhook, never its address or its secret.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -36,7 +36,7 @@ const ERROR_PAUSE: Duration = Duration::from_secs(5);
 /// How an attempt ended.
 struct AttemptResult {
     status: Option<u16>,
-    /// `None`: the receiver took it.
+    /// `None`: the receiver accepted it.
     problem: Option<String>,
     /// Another attempt would end in the same way.
     is_final: bool,
@@ -64,7 +64,7 @@ impl Sender {
         self.counters().iter().map(|((webhook, result), count)| (webhook.clone(), *result, *count)).collect()
     }
 
-    /// Says what keeps webhooks from being sent, once while it lasts.
+    /// Logs a problem, but not again while it stays the same.
     pub(super) fn log_problem<E: std::fmt::Display>(&self, done: &Result<(), E>) {
         let Err(error) = done else { return };
         let problem = error.to_string();

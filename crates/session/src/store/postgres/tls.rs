@@ -20,7 +20,7 @@ use tokio_rustls::TlsConnector;
 /// How the server's certificate is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum TlsVerification {
-    /// Not at all: the connection is encrypted, and anyone can be at its end.
+    /// Not at all: the connection is encrypted, but the server can be an impostor.
     #[default]
     None,
     /// It was issued by a trusted authority.
@@ -33,7 +33,7 @@ pub(crate) enum TlsVerification {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TlsSettings {
     pub(crate) verification: TlsVerification,
-    /// The trusted authorities; those of this machine if there is none.
+    /// The trusted authorities. `None`: the system's trusted authorities.
     pub(crate) root_certificates: Option<PathBuf>,
     pub(crate) certificate: Option<PathBuf>,
     pub(crate) key: Option<PathBuf>,
