@@ -134,6 +134,16 @@ fn words(command: &str) -> Vec<String> {
     words.map(known).collect()
 }
 
+/// A path, or a test in a file: `tests/kept.rs::NAME`.
+fn exists(name: &str) -> bool {
+    match name.split_once("::") {
+        None => root().join(name).exists(),
+        Some((file, test)) => {
+            fs::read_to_string(root().join(file)).is_ok_and(|text| text.contains(&format!("fn {test}(")))
+        }
+    }
+}
+
 #[test]
 fn every_path_and_link_in_the_documents_exists() {
     let mut pages =
@@ -151,11 +161,7 @@ fn every_path_and_link_in_the_documents_exists() {
                 .any(|prefix| name.starts_with(prefix));
             is_path && !name.contains(['<', '*', '{', ' '])
         });
-        dead.extend(
-            paths
-                .filter(|name| !root().join(name).exists())
-                .map(|name| format!("{}: `{name}`", page.display())),
-        );
+        dead.extend(paths.filter(|name| !exists(name)).map(|name| format!("{}: `{name}`", page.display())));
         let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         let local = links
             .map(|link| link.split('#').next().unwrap_or_default())
