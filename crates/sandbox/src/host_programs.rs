@@ -1,7 +1,7 @@
 //! The bound on the memory of programs that run beside the sandbox, on the host: one cgroup for all of them where one can be
 //! had, else a limit on each. They share nothing else with the sandbox.
 
-use crate::limits::{Cgroup, remove_cgroup};
+use crate::limits::Cgroup;
 use crate::spec::SandboxLimits;
 use crate::sys;
 use std::fs::{self, File, OpenOptions};
@@ -98,7 +98,8 @@ fn remove_abandoned(parent: &Path) {
         let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok());
         let is_dead = |owner: u32| !Path::new("/proc").join(owner.to_string()).exists();
         if owner.is_some_and(is_dead) {
-            drop(remove_cgroup(&entry.path()));
+            // One that still has a process stays until a later run.
+            drop(fs::remove_dir(entry.path()));
         }
     }
 }
