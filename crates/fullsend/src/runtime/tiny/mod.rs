@@ -158,6 +158,10 @@ mod tests {
         assert_eq!(address.arguments()[0], "tiny");
         let body = json!({ "id": "a", "tool": "Bash", "input": { "command": "ls" } }).to_string();
         let answer = address.ask(listening.path(), body.as_bytes());
-        assert_eq!(answer.text, json!({ "allowed": false }).to_string(), "the model's answer contained no such call");
+        assert_eq!(
+            answer.text,
+            json!({ "allowed": false }).to_string(),
+            "the model's answer contained no such call"
+        );
     }
 }
