@@ -65,7 +65,7 @@ impl Scene {
             inside: "/sandbox/workspace/repo",
             layer: None,
             repository: &self.world.path("repo"),
-            not_agents: &[],
+            fullsend_files: &[],
             writable: false,
         };
         collect(&worked, &self.world.path(name), &self.guard)

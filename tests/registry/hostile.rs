@@ -269,7 +269,7 @@ fn redirects_and_token_servers_to_other_networks_are_refused() {
     let image = small();
     let path = blob_path(&image.blobs[0]);
     for (place, said) in [
-        ("http://169.254.169.254/latest/meta-data/", "is not asked"),
+        ("http://169.254.169.254/latest/meta-data/", "is not allowed"),
         ("http://registry.invalid/blob", "plain http"),
         ("file:///etc/passwd", "must begin with https://"),
     ] {

@@ -130,7 +130,7 @@ fn what_may_not_be_used_is_refused_by_check_and_run() {
     site.redirect("moved.yaml", &other.url("p.yaml").replace("https", "http"));
     check(&policy, 3, "only https is used");
     site.redirect("moved.yaml", "https://169.254.169.254/latest/meta-data");
-    check(&policy, 3, "is not asked: 169.254.169.254");
+    check(&policy, 3, "is not allowed: 169.254.169.254");
     assert_eq!(other.asked(), [""; 0], "no redirect was followed");
     site.redirect("moved.yaml", "/p.yaml");
     harness(&world, &policy);

@@ -20,7 +20,7 @@ fn limits() -> SessionLimits {
         open_requests: 3,
         continues: 2,
         attempts: 3,
-        patience_ms: 0,
+        retry_for_ms: 0,
         ..SessionLimits::default()
     }
 }

@@ -15,14 +15,14 @@ const WIDTH: usize = 32;
 const BLOCK: usize = 64;
 
 pub(crate) struct Encoder {
-    words: Scaled,
-    places: Vec<f32>,
+    token_embeddings: Scaled,
+    position_embeddings: Vec<f32>,
     norm: Norm,
     layers: Vec<Layer>,
     head: Head,
     hidden: usize,
     instructions: Instructions,
-    rooms: Mutex<Vec<Room>>,
+    scratch_pool: Mutex<Vec<Scratch>>,
 }
 
 struct Layer {
@@ -42,7 +42,7 @@ struct Linear {
     scales: Vec<f32>,
     bias: Vec<f32>,
     /// The highest activation for which no sum overflows.
-    most: f32,
+    max_activation: f32,
 }
 
 struct Norm {
@@ -57,11 +57,11 @@ struct Head {
 
 /// Memory for one window, kept from one to the next.
 #[derive(Default)]
-pub(crate) struct Room {
+pub(crate) struct Scratch {
     states: Vec<f32>,
     wide: Vec<f32>,
     narrow: Vec<f32>,
-    rounded: Rounded,
+    quantized: Quantized,
     scores: Vec<f32>,
     keys: Vec<f32>,
     values: Vec<f32>,
@@ -70,31 +70,34 @@ pub(crate) struct Room {
 
 /// Rows as integers, and what one unit of each is worth.
 #[derive(Default)]
-struct Rounded {
+struct Quantized {
     integers: Vec<i16>,
     units: Vec<f32>,
 }
 
 impl Encoder {
     pub(crate) fn new(weights: &Weights) -> Result<Self, WeightsError> {
-        let words = weights.bytes("words")?;
-        let hidden = words.columns;
-        let places = weights.bytes("places.weight")?;
-        if places.scales.len() != LONGEST || places.columns != hidden || !hidden.is_multiple_of(WIDTH) {
+        let token_embeddings = weights.bytes("words")?;
+        let hidden = token_embeddings.columns;
+        let position_embeddings = weights.bytes("places.weight")?;
+        if position_embeddings.scales.len() != LONGEST
+            || position_embeddings.columns != hidden
+            || !hidden.is_multiple_of(WIDTH)
+        {
             return Err(WeightsError::Shape("places.weight".to_owned()));
         }
         let layers = (0..weights.layers())
             .map(|number| Layer::new(weights, number, hidden))
             .collect::<Result<_, _>>()?;
         Ok(Self {
-            places: (0..LONGEST).flat_map(|row| places.row(row)).collect(),
-            words,
+            position_embeddings: (0..LONGEST).flat_map(|row| position_embeddings.row(row)).collect(),
+            token_embeddings,
             norm: Norm::new(weights, "norm", hidden)?,
             layers,
             head: Head::new(weights, "head", hidden)?,
             hidden,
             instructions: Instructions::widest(),
-            rooms: Mutex::default(),
+            scratch_pool: Mutex::default(),
         })
     }
 
@@ -104,33 +107,36 @@ impl Encoder {
     }
 
     pub(crate) fn score_with(&self, instructions: Instructions, ids: &[u32]) -> f32 {
-        let mut room = self.rooms.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-        let score = instructions.score(self, ids, &mut room);
-        self.rooms.lock().unwrap_or_else(PoisonError::into_inner).push(room);
+        let mut scratch =
+            self.scratch_pool.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        let score = instructions.score(self, ids, &mut scratch);
+        self.scratch_pool.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
         score
     }
 }
 
 impl Forward for Encoder {
-    type Room = Room;
+    type Scratch = Scratch;
 
     #[inline(always)]
     fn forward(
         &self,
         ids: &[u32],
-        room: &mut Room,
+        scratch: &mut Scratch,
         product: impl Fn([&[i16]; ROWS], &[i8], &mut Sums),
     ) -> f32 {
         let hidden = self.hidden;
-        room.states.clear();
-        for (place, id) in self.places.chunks_exact(hidden).zip(ids) {
-            room.states.extend(self.words.row(*id as usize).zip(place).map(|(word, place)| word + place));
+        scratch.states.clear();
+        for (place, id) in self.position_embeddings.chunks_exact(hidden).zip(ids) {
+            scratch
+                .states
+                .extend(self.token_embeddings.row(*id as usize).zip(place).map(|(word, place)| word + place));
         }
-        self.norm.apply(&mut room.states);
+        self.norm.apply(&mut scratch.states);
         for layer in &self.layers {
-            layer.apply(room, &product);
+            layer.apply(scratch, &product);
         }
-        self.head.score(&room.states, &mut room.mean)
+        self.head.score(&scratch.states, &mut scratch.mean)
     }
 }
 
@@ -149,16 +155,16 @@ impl Layer {
     }
 
     #[inline(always)]
-    fn apply(&self, room: &mut Room, product: &impl Fn([&[i16]; ROWS], &[i8], &mut Sums)) {
-        let Room { states, wide, narrow, rounded, scores, keys, values, .. } = room;
-        self.query_key_value.apply(states, wide, rounded, product);
+    fn apply(&self, scratch: &mut Scratch, product: &impl Fn([&[i16]; ROWS], &[i8], &mut Sums)) {
+        let Scratch { states, wide, narrow, quantized, scores, keys, values, .. } = scratch;
+        self.query_key_value.apply(states, wide, quantized, product);
         attention(wide, self.out.inputs, narrow, Attention { scores, keys, values });
-        self.out.apply(narrow, wide, rounded, product);
+        self.out.apply(narrow, wide, quantized, product);
         add(states, wide);
         self.norm_after_attention.apply(states);
-        self.up.apply(states, wide, rounded, product);
+        self.up.apply(states, wide, quantized, product);
         wide.iter_mut().for_each(|value| *value = gelu(*value));
-        self.down.apply(wide, narrow, rounded, product);
+        self.down.apply(wide, narrow, quantized, product);
         add(states, narrow);
         self.norm_after_feed.apply(states);
     }
@@ -177,8 +183,8 @@ struct Attention<'a> {
 
 /// Every head looks at every token. The columns are queries, keys and values, each head's beside the next.
 #[inline(always)]
-fn attention(query_key_value: &[f32], hidden: usize, attended: &mut Vec<f32>, room: Attention<'_>) {
-    let Attention { scores, keys, values } = room;
+fn attention(query_key_value: &[f32], hidden: usize, attended: &mut Vec<f32>, scratch: Attention<'_>) {
+    let Attention { scores, keys, values } = scratch;
     let rows = query_key_value.chunks_exact(3 * hidden);
     let tokens = rows.len();
     let padded = tokens.next_multiple_of(BLOCK);
@@ -264,10 +270,10 @@ impl Linear {
         }
         let (values, scales) = matrix.into_parts();
         let largest = values.chunks_exact(inputs).map(magnitude).max().unwrap_or(1).max(1);
-        let most = (i32::MAX.cast_unsigned() / largest).min(i16::MAX.unsigned_abs().into());
+        let max_activation = (i32::MAX.cast_unsigned() / largest).min(i16::MAX.unsigned_abs().into());
         #[expect(clippy::cast_precision_loss, reason = "at most 32767")]
-        let most = most as f32;
-        Ok(Self { panels: packed(&values, inputs), inputs, outputs: found, scales, bias, most })
+        let max_activation = max_activation as f32;
+        Ok(Self { panels: packed(&values, inputs), inputs, outputs: found, scales, bias, max_activation })
     }
 
     #[inline(always)]
@@ -275,7 +281,7 @@ impl Linear {
         &self,
         input: &[f32],
         output: &mut Vec<f32>,
-        Rounded { integers, units }: &mut Rounded,
+        Quantized { integers, units }: &mut Quantized,
         product: &impl Fn([&[i16]; ROWS], &[i8], &mut Sums),
     ) {
         let count = input.len() / self.inputs;
@@ -283,7 +289,7 @@ impl Linear {
         units.resize(count, 0.0);
         for (row, unit) in units.iter_mut().enumerate() {
             let place = row * self.inputs..(row + 1) * self.inputs;
-            *unit = quantize(&input[place.clone()], self.most, &mut integers[place]);
+            *unit = quantize(&input[place.clone()], self.max_activation, &mut integers[place]);
         }
         resize(output, count * self.outputs);
         let mut sums = [[0; PANEL]; ROWS];

@@ -14,11 +14,11 @@ pub(crate) type Sums = [[i32; PANEL]; ROWS];
 /// A computation that needs many products. It is compiled once for each kind of instructions, so it must be inlined.
 pub(crate) trait Forward {
     /// Memory for one call, kept from one to the next.
-    type Room;
+    type Scratch;
     fn forward(
         &self,
         ids: &[u32],
-        room: &mut Self::Room,
+        scratch: &mut Self::Scratch,
         product: impl Fn([&[i16]; ROWS], &[i8], &mut Sums),
     ) -> f32;
 }
@@ -61,15 +61,15 @@ impl Instructions {
     }
 
     /// The raw score of one window.
-    pub(crate) fn score<F: Forward>(self, encoder: &F, ids: &[u32], room: &mut F::Room) -> f32 {
+    pub(crate) fn score<F: Forward>(self, encoder: &F, ids: &[u32], scratch: &mut F::Scratch) -> f32 {
         match self {
-            Self::Portable => encoder.forward(ids, room, portable),
+            Self::Portable => encoder.forward(ids, scratch, portable),
             // SAFETY: a value of this kind comes from `available`, which checked the processor.
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => unsafe { x86::with_avx2(encoder, ids, room) },
+            Self::Avx2 => unsafe { x86::with_avx2(encoder, ids, scratch) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => unsafe { x86::with_avx512(encoder, ids, room) },
+            Self::Avx512 => unsafe { x86::with_avx512(encoder, ids, scratch) },
         }
     }
 }
@@ -100,13 +100,13 @@ mod x86 {
     use super::{Forward, PANEL, ROWS, STEP, Sums};
 
     #[target_feature(enable = "avx2")]
-    pub(super) fn with_avx2<F: Forward>(encoder: &F, ids: &[u32], room: &mut F::Room) -> f32 {
-        encoder.forward(ids, room, |rows, panel, sums| avx2(rows, panel, sums))
+    pub(super) fn with_avx2<F: Forward>(encoder: &F, ids: &[u32], scratch: &mut F::Scratch) -> f32 {
+        encoder.forward(ids, scratch, |rows, panel, sums| avx2(rows, panel, sums))
     }
 
     #[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(super) fn with_avx512<F: Forward>(encoder: &F, ids: &[u32], room: &mut F::Room) -> f32 {
-        encoder.forward(ids, room, |rows, panel, sums| avx512(rows, panel, sums))
+    pub(super) fn with_avx512<F: Forward>(encoder: &F, ids: &[u32], scratch: &mut F::Scratch) -> f32 {
+        encoder.forward(ids, scratch, |rows, panel, sums| avx512(rows, panel, sums))
     }
 
     /// Two neighbours of a row, as the instructions want them.

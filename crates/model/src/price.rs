@@ -54,7 +54,7 @@ pub struct Rates {
 pub struct Price {
     pub rates: Rates,
     /// Rates of requests with more input tokens than the number, in rising order.
-    pub above: Vec<(u64, Rates)>,
+    pub tiers: Vec<(u64, Rates)>,
     /// The longest answer the model gives: reserved where a request sets no bound of its own.
     pub max_output_tokens: u64,
 }
@@ -80,14 +80,14 @@ impl Price {
 
     /// The rates of a request with this much input.
     pub fn rates_for(&self, input_tokens: u64) -> &Rates {
-        let above = self.above.iter().rev().find(|(start, _)| input_tokens > *start);
-        above.map_or(&self.rates, |(_, rates)| rates)
+        let tier = self.tiers.iter().rev().find(|(start, _)| input_tokens > *start);
+        tier.map_or(&self.rates, |(_, rates)| rates)
     }
 }
 
 impl Rates {
     /// The most that a token of a request can cost, however the vendor caches it.
-    pub fn dearest_input(&self) -> Money {
+    pub fn max_input_rate(&self) -> Money {
         self.input.max(self.cache_write).max(self.cache_write_hour)
     }
 }
@@ -232,13 +232,13 @@ impl PriceList {
     /// that the model's name starts with, if only a date or a known suffix follows it.
     pub fn price(&self, model: &str) -> Option<&Price> {
         let services = self.service.iter().map(String::as_str).chain(VENDORS.iter().copied());
-        self.own_price(model).or_else(|| {
+        self.configured_price(model).or_else(|| {
             services.filter_map(|service| self.services.get(service)).find_map(|prices| find(prices, model))
         })
     }
 
     /// The price of the configuration.
-    pub fn own_price(&self, model: &str) -> Option<&Price> {
+    pub fn configured_price(&self, model: &str) -> Option<&Price> {
         longest_match(&self.configured, model)
     }
 
@@ -268,11 +268,11 @@ const VENDORS: &[&str] = &["anthropic", "openai", "vertex", "bedrock", "azure-op
 /// Whether `model` is `name`, perhaps with a date or a known suffix.
 pub(crate) fn is_same_model(name: &str, model: &str) -> bool {
     let name = name.strip_suffix("[1m]").unwrap_or(name);
-    model.strip_prefix(name).is_some_and(|rest| rest.is_empty() || is_dated(rest))
+    model.strip_prefix(name).is_some_and(|rest| rest.is_empty() || is_version_suffix(rest))
 }
 
 /// `-20250929`, `-2025-08-07`, `@20250929`, `[1m]`, `-latest`, `-v1:0`: the same model under a longer name.
-fn is_dated(rest: &str) -> bool {
+fn is_version_suffix(rest: &str) -> bool {
     let rest = rest.strip_suffix("[1m]").unwrap_or(rest);
     let revision =
         |end: &str| end.bytes().all(|byte| byte.is_ascii_digit() || byte == b':') && !end.is_empty();
@@ -298,7 +298,7 @@ impl ListedPrice {
         }
         tiers.sort_by_key(|(start, _)| *start);
         let max_output_tokens = max_output_tokens.unwrap_or(UNKNOWN_MAX_OUTPUT);
-        Some(Price { rates, above: tiers, max_output_tokens })
+        Some(Price { rates, tiers, max_output_tokens })
     }
 }
 
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn own_prices_add_and_override() {
+    fn configured_prices_add_and_override() {
         let own = |input: f64| ListedPrice { input, output: 4.0, ..ListedPrice::default() };
         let list = PriceList::built_in()
             .with_configured([
@@ -404,7 +404,7 @@ mod tests {
             cache_write: Money(3750),
             cache_write_hour: Money(6000),
         };
-        let price = Price { rates, above: Vec::new(), max_output_tokens: 1 };
+        let price = Price { rates, tiers: Vec::new(), max_output_tokens: 1 };
         let usage = TokenUsage { input: 1, output: 2, cache_read: 3, cache_write: 4, cache_write_hour: 5 };
         assert_eq!(price.cost(&usage), Money(3000 + 30_000 + 900 + 15_000 + 30_000));
         assert_eq!(Money(1).to_string(), "$0.0001");

@@ -1,6 +1,6 @@
 //! What is wrong with a spec before anything is touched: relative paths, two things in one place, numbers out of range.
 
-use crate::describe::IsolationLayer;
+use crate::describe::IsolationMechanism;
 use crate::error::StartError;
 use crate::spec::{Edit, MountKind, SandboxSpec};
 use crate::step::StartStep;
@@ -11,13 +11,13 @@ use std::path::{Component, Path};
 
 const MAX_MOUNTS: usize = 20_000;
 /// The others hold the sandbox together.
-const CAN_BE_LEFT_OUT: [IsolationLayer; 6] = [
-    IsolationLayer::NetworkNamespace,
-    IsolationLayer::IpcNamespace,
-    IsolationLayer::Proc,
-    IsolationLayer::NestedNamespaces,
-    IsolationLayer::Landlock,
-    IsolationLayer::Seccomp,
+const CAN_BE_LEFT_OUT: [IsolationMechanism; 6] = [
+    IsolationMechanism::NetworkNamespace,
+    IsolationMechanism::IpcNamespace,
+    IsolationMechanism::Proc,
+    IsolationMechanism::NestedNamespaces,
+    IsolationMechanism::Landlock,
+    IsolationMechanism::Seccomp,
 ];
 /// The kernel takes 500; images have at most 127.
 const MAX_LAYERS: usize = 128;
@@ -57,9 +57,9 @@ pub(crate) fn check(spec: &SandboxSpec) -> Result<(), StartError> {
     if spec.network.sockets.len() > MAX_SOCKETS {
         return Err(wrong("the sockets", &format!("more than {MAX_SOCKETS}")));
     }
-    for layer in spec.defences.missing() {
-        if !CAN_BE_LEFT_OUT.contains(&layer) {
-            return Err(wrong(layer, "this layer cannot be left out"));
+    for mechanism in spec.defences.missing() {
+        if !CAN_BE_LEFT_OUT.contains(&mechanism) {
+            return Err(wrong(mechanism, "this mechanism cannot be left out"));
         }
     }
     for range in &spec.network.local_ranges {

@@ -1,7 +1,7 @@
 //! The protections of a sandbox. All of them are on; a test takes one away to show what it is for, or stops the start at
 //! a step to show what is left behind when it ends right there.
 
-use crate::describe::IsolationLayer;
+use crate::describe::IsolationMechanism;
 use crate::step::{StartStep, StepError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -12,14 +12,14 @@ use std::time::Duration;
 /// Which protections a sandbox has. `default` is all of them, and what the program uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Defences {
-    missing: BTreeSet<IsolationLayer>,
+    missing: BTreeSet<IsolationMechanism>,
     failpoint: Option<Failpoint>,
 }
 
 impl Defences {
-    /// All but `layers`. Each must be accepted as weaker in the spec too.
-    pub fn without(layers: impl IntoIterator<Item = IsolationLayer>) -> Self {
-        Self { missing: layers.into_iter().collect(), failpoint: None }
+    /// All but `mechanisms`. Each must be accepted as weaker in the spec too.
+    pub fn without(mechanisms: impl IntoIterator<Item = IsolationMechanism>) -> Self {
+        Self { missing: mechanisms.into_iter().collect(), failpoint: None }
     }
 
     /// All, with a start that fails or stops at a step.
@@ -27,11 +27,11 @@ impl Defences {
         Self { missing: BTreeSet::new(), failpoint: Some(Failpoint { step, action }) }
     }
 
-    pub(crate) fn has(&self, layer: IsolationLayer) -> bool {
-        !self.missing.contains(&layer)
+    pub(crate) fn has(&self, mechanism: IsolationMechanism) -> bool {
+        !self.missing.contains(&mechanism)
     }
 
-    pub(crate) fn missing(&self) -> impl Iterator<Item = IsolationLayer> {
+    pub(crate) fn missing(&self) -> impl Iterator<Item = IsolationMechanism> {
         self.missing.iter().copied()
     }
 

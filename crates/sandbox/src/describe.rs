@@ -3,15 +3,15 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A layer of the isolation or a limit on a resource.
+/// A mechanism of the isolation or a limit on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum SandboxPart {
-    Layer(IsolationLayer),
+    Mechanism(IsolationMechanism),
     Limit(Limit),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum IsolationLayer {
+pub enum IsolationMechanism {
     UserNamespace,
     MountNamespace,
     PidNamespace,
@@ -77,13 +77,13 @@ impl Description {
 impl fmt::Display for SandboxPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Layer(layer) => layer.fmt(f),
+            Self::Mechanism(mechanism) => mechanism.fmt(f),
             Self::Limit(limit) => limit.fmt(f),
         }
     }
 }
 
-impl fmt::Display for IsolationLayer {
+impl fmt::Display for IsolationMechanism {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::UserNamespace => "user-namespace",

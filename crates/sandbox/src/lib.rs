@@ -19,7 +19,9 @@ pub mod init;
 mod limits;
 mod message;
 mod process;
+mod process_tree;
 mod proof;
+mod remove_tree;
 mod running;
 mod shared;
 mod spec;
@@ -31,7 +33,6 @@ mod supervisor;
 mod sys;
 mod terminal;
 mod transfer;
-mod tree;
 mod tree_walk;
 
 /// System calls that the sandbox forbids. Only tests use this.
@@ -43,7 +44,7 @@ pub mod call_probes {
 pub use beneath::{open_beneath, open_in_root, open_within};
 pub use command_exit::CommandExit;
 pub use defences::{Defences, FailAction, pause_name};
-pub use describe::{Description, Fact, IsolationLayer, Limit, SandboxPart, Status};
+pub use describe::{Description, Fact, IsolationMechanism, Limit, SandboxPart, Status};
 pub use error::{CloseError, ExecError, StartError, WaitError};
 pub use host_programs::{HostPrograms, MemoryBound};
 pub use limits::Exceeded;

@@ -11,7 +11,7 @@ use crate::shared::Shared;
 use crate::state_directory::{self, StateDirectory};
 use crate::terminal::{self, Terminal};
 use crate::transfer::{self, Transfer, TransferCaps, TransferError};
-use crate::{streams, tree};
+use crate::{process_tree, streams};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 use std::ffi::OsString;
@@ -195,7 +195,7 @@ impl Sandbox {
         shared.kill();
         if !shared.wait_until_gone(CLOSE_LIMIT) {
             return Err(CloseError::Alive {
-                pids: tree::processes_under(*pid, MAX_NAMED),
+                pids: process_tree::processes_under(*pid, MAX_NAMED),
                 limit: CLOSE_LIMIT,
             });
         }

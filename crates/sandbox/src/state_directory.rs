@@ -3,8 +3,8 @@
 
 use crate::identity::Mapping;
 use crate::limits::remove_cgroup;
+use crate::remove_tree;
 use crate::step::{AtStep, StartStep, StepError};
-use crate::tree;
 use rustix::fs::FlockOperation;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -59,7 +59,7 @@ impl StateDirectory {
         match Self::fill(path, layers, mapping) {
             Ok(lock) => Ok(Self { path: path.to_path_buf(), _lock: lock }),
             Err(e) => {
-                drop(tree::remove_all(path));
+                drop(remove_tree::remove_all(path));
                 Err(e)
             }
         }
@@ -86,7 +86,7 @@ impl StateDirectory {
     }
 
     pub(crate) fn remove(&self) -> io::Result<()> {
-        tree::remove_all(&self.path)
+        remove_tree::remove_all(&self.path)
     }
 }
 
@@ -140,7 +140,7 @@ fn sweep_one(path: &Path) -> io::Result<bool> {
             if age < UNLOCKED_GRACE {
                 return Ok(false);
             }
-            return tree::remove_all(path).map(|()| true);
+            return remove_tree::remove_all(path).map(|()| true);
         }
         Err(e) => return Err(e),
     };
@@ -155,5 +155,5 @@ fn sweep_one(path: &Path) -> io::Result<bool> {
     for line in noted.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         remove_cgroup(Path::new(std::ffi::OsStr::from_bytes(line)))?;
     }
-    tree::remove_all(path).map(|()| true)
+    remove_tree::remove_all(path).map(|()| true)
 }

@@ -12,27 +12,27 @@ pub(crate) const MAX_CALLS: usize = 2000;
 pub(crate) struct ParsedLine {
     pub(crate) script: Script,
     /// For each call the commands behind it, outermost first.
-    layers: Vec<Vec<Call>>,
+    nested: Vec<Vec<Call>>,
 }
 
 impl ParsedLine {
     pub(crate) fn new(script: Script) -> Self {
-        let layers = script.calls.iter().take(MAX_CALLS).map(unwrap::layers).collect();
-        ParsedLine { script, layers }
+        let nested = script.calls.iter().take(MAX_CALLS).map(unwrap::nested_calls).collect();
+        ParsedLine { script, nested }
     }
 
     /// Every command of a range of calls, wrappers included.
     pub(crate) fn commands(&self, calls: Range<usize>) -> impl Iterator<Item = &Call> {
-        self.layers.get(calls.start..calls.end.min(self.layers.len())).unwrap_or_default().iter().flatten()
+        self.nested.get(calls.start..calls.end.min(self.nested.len())).unwrap_or_default().iter().flatten()
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Call> {
-        self.layers.iter().flatten()
+        self.nested.iter().flatten()
     }
 
     /// The commands whose output becomes part of a word of `call`.
     pub(crate) fn inside<'v>(&'v self, call: &'v Call) -> impl Iterator<Item = &'v Call> {
         let words = call.arguments.iter().chain([&call.name]);
-        words.flat_map(|word| &word.inner).filter_map(|index| self.layers.get(*index)).flatten()
+        words.flat_map(|word| &word.inner).filter_map(|index| self.nested.get(*index)).flatten()
     }
 }

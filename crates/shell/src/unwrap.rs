@@ -3,7 +3,7 @@
 use super::script::{Call, Word};
 
 /// The most wrappers inside each other.
-const MAX_LAYERS: usize = 8;
+const MAX_NESTING: usize = 8;
 
 /// A program that runs the command in its arguments: its name, its options that take a value, and how many plain
 /// arguments stand before the command.
@@ -58,13 +58,13 @@ const WRAPPERS: &[Wrapper] = &[
 pub(super) const SHELLS: &[&str] = &["sh", "bash", "zsh", "dash", "ksh", "ash", "fish", "mksh", "rbash"];
 
 /// The call itself and every command that it runs by way of its arguments, outermost first.
-pub(super) fn layers(call: &Call) -> Vec<Call> {
-    let mut layers = vec![call.clone()];
-    while layers.len() < MAX_LAYERS {
-        let Some(inner) = layers.last().and_then(inner) else { break };
-        layers.push(inner);
+pub(super) fn nested_calls(call: &Call) -> Vec<Call> {
+    let mut nested = vec![call.clone()];
+    while nested.len() < MAX_NESTING {
+        let Some(inner) = nested.last().and_then(inner) else { break };
+        nested.push(inner);
     }
-    layers
+    nested
 }
 
 fn inner(call: &Call) -> Option<Call> {
@@ -168,7 +168,7 @@ fn shell_strings(program: &str) -> Vec<String> {
             inside.split_once(close)
         });
         strings.extend(quoted.map(|(script, _)| script.to_owned()));
-        if strings.len() >= MAX_LAYERS {
+        if strings.len() >= MAX_NESTING {
             break;
         }
     }

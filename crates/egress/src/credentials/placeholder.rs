@@ -21,7 +21,7 @@ pub(super) fn find(bytes: &[u8]) -> Option<(Range<usize>, Range<usize>)> {
     Some((start..end, handle..end))
 }
 
-pub(super) fn is_in(bytes: &[u8]) -> bool {
+pub(super) fn contains_placeholder(bytes: &[u8]) -> bool {
     find(bytes).is_some()
 }
 
@@ -41,7 +41,7 @@ impl PlaceholderScanner {
         let overlap = PREFIX.len().max(ALIAS.len()) - 1;
         let border = portion.len().min(overlap);
         self.tail.extend_from_slice(&portion[..border]);
-        let found = is_in(&self.tail) || is_in(portion);
+        let found = contains_placeholder(&self.tail) || contains_placeholder(portion);
         if portion.len() >= overlap {
             self.tail.clear();
             self.tail.extend_from_slice(&portion[portion.len() - overlap..]);

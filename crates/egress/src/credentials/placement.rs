@@ -37,15 +37,15 @@ impl CredentialPlacement {
             (Self::QueryParameter(allowed), RequestPart::QueryParameter(name)) => allowed == name,
             (Self::Path { template: None }, RequestPart::Path { .. }) => true,
             (Self::Path { template: Some(template) }, RequestPart::Path { before, after }) => {
-                fits_template(template, before, after)
+                matches_template(template, before, after)
             }
             _ => false,
         }
     }
 }
 
-/// The template's text before the braces is the whole path before the value; its text after them starts the rest.
-fn fits_template(template: &str, before: &str, after: &str) -> bool {
+/// The path before the value must equal the template's text before `{`, and the path after it must start with the text after `}`.
+fn matches_template(template: &str, before: &str, after: &str) -> bool {
     let Some((start, rest)) = template.split_once('{') else { return false };
     let Some((_, end)) = rest.split_once('}') else { return false };
     let end = end.trim_end_matches('*');

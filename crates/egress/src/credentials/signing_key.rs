@@ -60,7 +60,7 @@ impl CredentialStore {
         let secret = fetched.map_err(|error| SubstituteError::Source { key: name.to_owned(), error })?;
         let fits = secret.reveal().bytes().all(|byte| (b' '..0x7f).contains(&byte));
         if !fits {
-            return Err(SubstituteError::Unfit { key: name.to_owned(), part: "signature" });
+            return Err(SubstituteError::Unsuitable { key: name.to_owned(), part: "signature" });
         }
         Ok(Some(secret))
     }

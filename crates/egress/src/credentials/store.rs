@@ -68,7 +68,7 @@ pub enum SubstituteError {
         key: String,
     },
     /// The value would change the meaning of the request here.
-    Unfit {
+    Unsuitable {
         key: String,
         part: &'static str,
     },
@@ -76,6 +76,8 @@ pub enum SubstituteError {
     Misplaced {
         part: &'static str,
     },
+    /// Two placeholders in one segment of the path.
+    Twice,
     /// The endpoint's requests are signed, and nothing is bound to it to sign with.
     NoSigningKey,
 }
@@ -84,7 +86,7 @@ impl fmt::Display for SubstituteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown => {
-                f.write_str("the request holds a placeholder that belongs to no credential of this run")
+                f.write_str("the request contains a placeholder that belongs to no credential of this run")
             }
             Self::NotBound { key } => write!(f, "the credential {key} is not bound to this endpoint"),
             Self::Source { key, error } => write!(f, "{key}: {error}"),
@@ -95,13 +97,13 @@ impl fmt::Display for SubstituteError {
                 f,
                 "the credential {key} is not sent without TLS; use https, or say `plain: true` in its profile"
             ),
-            Self::Unfit { key, part } => {
-                write!(f, "the value of {key} holds characters that are not allowed in the {part}")
+            Self::Unsuitable { key, part } => {
+                write!(f, "the value of {key} contains characters that are not allowed in the {part}")
             }
-            Self::Misplaced { part } => write!(
-                f,
-                "the request holds a placeholder in its {part}, where this endpoint does not have them replaced"
-            ),
+            Self::Misplaced { part } => {
+                write!(f, "placeholders in the {part} are not replaced for this endpoint")
+            }
+            Self::Twice => f.write_str("one segment of the path contains two placeholders; at most one is replaced"),
             Self::NoSigningKey => f.write_str(
                 "requests to this endpoint are signed, and no AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are bound to it",
             ),
@@ -117,8 +119,9 @@ impl std::error::Error for SubstituteError {
             | Self::NotBound { .. }
             | Self::WrongPart { .. }
             | Self::NotEncrypted { .. }
-            | Self::Unfit { .. }
+            | Self::Unsuitable { .. }
             | Self::Misplaced { .. }
+            | Self::Twice
             | Self::NoSigningKey => None,
         }
     }

@@ -1,7 +1,7 @@
 //! Replaces placeholders by values, encoded as each part of a request needs it: headers as they are, `Basic` inside its
 //! base64, paths and queries percent-encoded, bodies by their format.
 
-use super::placeholder::{find, is_in};
+use super::placeholder::{contains_placeholder, find};
 use super::placement::{CredentialPlacement, RequestPart};
 use super::store::{CredentialScope, CredentialStore, SubstituteError};
 use crate::http1::Fields;
@@ -53,14 +53,14 @@ impl CredentialStore {
     ) -> Result<(), SubstituteError> {
         for (name, value) in fields.iter_mut() {
             let part = RequestPart::Header(name);
-            let authorizes = name.eq_ignore_ascii_case(CredentialPlacement::AUTHORIZATION);
-            if let (true, Some(plain)) = (authorizes, basic(value)) {
-                let filled = self.substitute(&plain, scope, part, Encoding::Text).await?;
-                if filled.contains(&b'\r') || filled.contains(&b'\n') {
+            let is_authorization = name.eq_ignore_ascii_case(CredentialPlacement::AUTHORIZATION);
+            if let (true, Some(plain)) = (is_authorization, decode_basic(value)) {
+                let substituted = self.substitute(&plain, scope, part, Encoding::Text).await?;
+                if substituted.contains(&b'\r') || substituted.contains(&b'\n') {
                     return Err(SubstituteError::Misplaced { part: "Basic authorization" });
                 }
-                *value = format!("Basic {}", STANDARD.encode(&*filled)).into_bytes();
-            } else if is_in(value) {
+                *value = format!("Basic {}", STANDARD.encode(&*substituted)).into_bytes();
+            } else if contains_placeholder(value) {
                 *value = self.substitute(value, scope, part, Encoding::Header).await?.to_vec();
             }
         }
@@ -99,8 +99,8 @@ impl CredentialStore {
             let plain: Vec<u8> = percent_decode_str(segment).collect();
             let end = start + segment.len();
             out.push(match find(&plain) {
-                Some((range, _)) if is_in(&plain[range.end..]) => {
-                    return Err(SubstituteError::Misplaced { part: "path, twice in one segment" });
+                Some((range, _)) if contains_placeholder(&plain[range.end..]) => {
+                    return Err(SubstituteError::Twice);
                 }
                 Some((range, _)) => {
                     let text_before = String::from_utf8_lossy(&plain[..range.start]);
@@ -128,15 +128,15 @@ impl CredentialStore {
                 None => (pair, None),
             };
             let plain_name: Vec<u8> = percent_decode_str(name).collect();
-            if is_in(&plain_name) {
-                return Err(SubstituteError::Misplaced { part: "query, as the name of a parameter" });
+            if contains_placeholder(&plain_name) {
+                return Err(SubstituteError::Misplaced { part: "names of query parameters" });
             }
             let plain: Vec<u8> = percent_decode_str(value.unwrap_or_default()).collect();
-            out.push(if is_in(&plain) {
+            out.push(if contains_placeholder(&plain) {
                 let parameter = String::from_utf8_lossy(&plain_name);
                 let part = RequestPart::QueryParameter(&parameter);
-                let filled = self.substitute(&plain, scope, part, Encoding::Query).await?;
-                format!("{name}={}", percent_encode(&filled))
+                let substituted = self.substitute(&plain, scope, part, Encoding::Query).await?;
+                format!("{name}={}", percent_encode(&substituted))
             } else {
                 pair.to_owned()
             });
@@ -167,9 +167,9 @@ impl CredentialStore {
             let text = piece.trim_end_matches(['&', '=']);
             let separator = &piece[text.len()..];
             let plain: Vec<u8> = percent_decode_str(text).collect();
-            if is_in(&plain) {
-                let filled = self.substitute(&plain, scope, RequestPart::Body, Encoding::Query).await?;
-                out.extend_from_slice(percent_encode(&filled).as_bytes());
+            if contains_placeholder(&plain) {
+                let substituted = self.substitute(&plain, scope, RequestPart::Body, Encoding::Query).await?;
+                out.extend_from_slice(percent_encode(&substituted).as_bytes());
             } else {
                 out.extend_from_slice(text.as_bytes());
             }
@@ -191,13 +191,13 @@ impl CredentialStore {
             out.extend_from_slice(&rest[..whole.start]);
             let name = String::from_utf8_lossy(&rest[handle]).into_owned();
             let (secret, key) = self.secret(&name, scope, part).await?;
-            let unfit = |part| SubstituteError::Unfit { key: key.to_owned(), part };
+            let unsuitable = |part| SubstituteError::Unsuitable { key: key.to_owned(), part };
             let value = secret.reveal();
             let control = value.bytes().any(|byte| byte < b' ' || byte == 0x7f);
             match encoding {
-                Encoding::Header if control => return Err(unfit("header")),
+                Encoding::Header if control => return Err(unsuitable("header")),
                 Encoding::Path if control || value.contains(['/', '\\']) || value.contains("..") => {
-                    return Err(unfit("path"));
+                    return Err(unsuitable("path"));
                 }
                 Encoding::JsonString => {
                     let quoted = Zeroizing::new(serde_json::Value::from(value).to_string());
@@ -215,13 +215,13 @@ impl CredentialStore {
 }
 
 /// The decoded `Basic` authorization, if there is a placeholder in it.
-fn basic(value: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+fn decode_basic(value: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     let (scheme, rest) = value.split_at_checked(6)?;
     if !scheme.eq_ignore_ascii_case(b"basic ") {
         return None;
     }
     let plain = Zeroizing::new(STANDARD.decode(rest.trim_ascii()).ok()?);
-    is_in(&plain).then_some(plain)
+    contains_placeholder(&plain).then_some(plain)
 }
 
 fn percent_encode(bytes: &[u8]) -> String {

@@ -136,7 +136,7 @@ async fn other_parts_than_the_profile_names_are_refused() {
         (format!("echo={placeholder}"), wrong("the query parameter `echo`")),
         (format!("KEY={placeholder}"), wrong("the query parameter `KEY`")),
         (format!("key=1&k%65y2={placeholder}"), wrong("the query parameter `key2`")),
-        (placeholder.clone(), SubstituteError::Misplaced { part: "query, as the name of a parameter" }),
+        (placeholder.clone(), SubstituteError::Misplaced { part: "names of query parameters" }),
     ] {
         assert_eq!(store.substitute_target(&format!("/api/x?{query}"), &place).await, Err(expected));
     }
@@ -162,7 +162,10 @@ async fn values_that_would_change_the_request_are_refused() {
     for value in ["a\r\nX: y", "a\nb", "a\0"] {
         let (store, placeholder) = store(value);
         assert!(
-            matches!(field(&store, &place, "X-Two", &placeholder).await, Err(SubstituteError::Unfit { .. })),
+            matches!(
+                field(&store, &place, "X-Two", &placeholder).await,
+                Err(SubstituteError::Unsuitable { .. })
+            ),
             "{value:?}"
         );
         let basic = format!("Basic {}", STANDARD.encode(format!("u:{placeholder}")));
@@ -172,7 +175,7 @@ async fn values_that_would_change_the_request_are_refused() {
     for value in ["../admin", "a/b", "a\\b", "x\n"] {
         let (store, placeholder) = store(value);
         let filled = store.substitute_target(&format!("/api/{placeholder}"), &place).await;
-        assert!(matches!(filled, Err(SubstituteError::Unfit { part: "path", .. })), "{value:?}");
+        assert!(matches!(filled, Err(SubstituteError::Unsuitable { part: "path", .. })), "{value:?}");
     }
 }
 

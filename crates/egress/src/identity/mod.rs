@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 /// One program file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CallerProgram {
+pub struct ProgramFile {
     /// As the sandbox sees it.
     pub path: String,
     pub sha256: Sha256,
@@ -29,9 +29,9 @@ pub struct CallerProgram {
 pub struct IdentifiedCaller {
     /// As the host numbers it.
     pub pid: u32,
-    pub program: CallerProgram,
+    pub program: ProgramFile,
     /// Nearest first.
-    pub ancestors: Vec<CallerProgram>,
+    pub ancestors: Vec<ProgramFile>,
 }
 
 /// A process that holds a connection, and its program's path as the sandbox sees it.
@@ -100,7 +100,7 @@ pub trait Identify: Send + Sync {
     /// for a program covers those too. May block.
     fn check_holder(
         &self,
-        opener: &CallerProgram,
+        opener: &ProgramFile,
         peer: SocketAddr,
         local: SocketAddr,
     ) -> Result<(), IdentityError> {
@@ -136,7 +136,7 @@ impl Identify for ProcIdentifier {
 
     fn check_holder(
         &self,
-        opener: &CallerProgram,
+        opener: &ProgramFile,
         peer: SocketAddr,
         local: SocketAddr,
     ) -> Result<(), IdentityError> {
@@ -177,7 +177,7 @@ impl ProcIdentifier {
         &self,
         peer: SocketAddr,
         local: SocketAddr,
-    ) -> Result<Vec<(u32, Vec<CallerProgram>)>, IdentityError> {
+    ) -> Result<Vec<(u32, Vec<ProgramFile>)>, IdentityError> {
         let inode = socket::find_inode(&self.proc, self.root, peer, local)?;
         let tree = ProcessTree::load(&self.proc, self.root)?;
         let mut callers = Vec::new();
@@ -191,8 +191,8 @@ impl ProcIdentifier {
     }
 
     /// The process's own program first, then those of its ancestors. `None`: the process has ended.
-    fn programs(&self, tree: &ProcessTree, pid: u32) -> Result<Option<Vec<CallerProgram>>, IdentityError> {
-        let mut programs: Vec<CallerProgram> = Vec::new();
+    fn programs(&self, tree: &ProcessTree, pid: u32) -> Result<Option<Vec<ProgramFile>>, IdentityError> {
+        let mut programs: Vec<ProgramFile> = Vec::new();
         for (distance, one) in tree.ancestry_of(pid).into_iter().enumerate() {
             let found = match self.program(one) {
                 // The sandbox's own processes, above all programs.
@@ -213,7 +213,7 @@ impl ProcIdentifier {
         Ok(Some(programs))
     }
 
-    fn program(&self, pid: u32) -> Result<Option<CallerProgram>, IdentityError> {
+    fn program(&self, pid: u32) -> Result<Option<ProgramFile>, IdentityError> {
         let exe = self.proc.join(pid.to_string()).join("exe");
         let path = match std::fs::read_link(&exe) {
             Ok(path) => path,
@@ -223,7 +223,7 @@ impl ProcIdentifier {
         let path = path.to_string_lossy();
         let path = path.strip_suffix(" (deleted)").unwrap_or(&path).to_owned();
         match self.digests.of(&path, &exe) {
-            Ok(sha256) => Ok(Some(CallerProgram { path, sha256 })),
+            Ok(sha256) => Ok(Some(ProgramFile { path, sha256 })),
             Err(DigestError::Gone) => Ok(None),
             Err(DigestError::Swapped) => Err(IdentityError::Swapped { path }),
             Err(DigestError::Io(source)) => Err(IdentityError::Proc { what: "a program", source }),

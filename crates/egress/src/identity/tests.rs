@@ -148,7 +148,7 @@ fn a_socket_that_two_programs_hold_is_ambiguous() {
         identifier.programs(&tree, pid).unwrap().unwrap().remove(0)
     };
     let bash = identifier.check_holder(&program(child.id()), peer, local);
-    let other = CallerProgram { path: "/usr/bin/other".to_owned(), sha256: program(child.id()).sha256 };
+    let other = ProgramFile { path: "/usr/bin/other".to_owned(), sha256: program(child.id()).sha256 };
     let stranger = identifier.check_holder(&other, peer, local);
     drop(stream);
     child.wait().unwrap();

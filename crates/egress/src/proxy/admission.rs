@@ -3,7 +3,7 @@
 
 use super::config::Proxy;
 use super::destination::Destination;
-use super::leak_watcher;
+use super::outgoing_check;
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
 use super::tunnel::ByteCounts;
@@ -126,7 +126,7 @@ pub(super) async fn admit(
     via: Via,
 ) -> Result<AdmittedConnection, Refusal> {
     let config = &proxy.config;
-    leak_watcher::check_host(config.leak_watcher.as_ref(), &destination)?;
+    outgoing_check::check_host(config.leak_watcher.as_ref(), &destination)?;
     let ancestors: Vec<PathBuf> =
         caller.ancestors.iter().map(|program| PathBuf::from(&program.path)).collect();
     let connection = policy::ConnectionRequest {

@@ -3,7 +3,7 @@
 
 use super::admission::AdmittedConnection;
 use super::content_encoding::decode;
-use super::leak_watcher::{MessageCheck, watch};
+use super::outgoing_check::{MessageCheck, watch};
 use super::readings;
 use super::record::ConnectionRecord;
 use super::refusal::{Refusal, ReplyForm};

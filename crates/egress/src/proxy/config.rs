@@ -2,7 +2,7 @@
 
 use super::defences::{AllDefences, Defences};
 use super::held_bodies::HeldBodies;
-use super::leak_watcher::LeakWatcher;
+use super::outgoing_check::LeakWatcher;
 use super::refusal::LocateRule;
 use super::stream::GatewayService;
 use crate::credentials::CredentialStore;

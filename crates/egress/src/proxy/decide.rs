@@ -2,7 +2,7 @@
 
 use super::admission::AdmittedConnection;
 use super::body_rules::BodyRules;
-use super::leak_watcher;
+use super::outgoing_check;
 use super::readings;
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
@@ -54,7 +54,7 @@ pub(super) fn decide(
     };
     record.request(&head.method, path);
     let proxy = &connection.proxy;
-    leak_watcher::check_head(proxy.config.leak_watcher.as_ref(), &connection.destination, head)?;
+    outgoing_check::check_head(proxy.config.leak_watcher.as_ref(), &connection.destination, head)?;
     proxy.defences.check_host(head, &connection.destination, connection.default_port())?;
     decide_path(connection, head, path, query.as_deref(), record)
 }

@@ -2,7 +2,7 @@
 //! because servers may respond before they have read everything.
 
 use super::client::ClientConnection;
-use super::leak_watcher::MessageCheck;
+use super::outgoing_check::MessageCheck;
 use super::outgoing_request::{OutgoingBody, OutgoingRequest};
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;

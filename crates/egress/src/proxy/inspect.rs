@@ -5,7 +5,7 @@
 use super::admission::AdmittedConnection;
 use super::client::{ClientConnection, Greeting, refuse_before_tls};
 use super::http2::{self, HTTP_2};
-use super::leak_watcher::watch;
+use super::outgoing_check::watch;
 use super::outgoing_request::must_read_requests;
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;

@@ -7,7 +7,7 @@ use super::client::ClientConnection;
 use super::decide::DecidedRequest;
 use super::destination::Destination;
 use super::held_bodies::{BODY_TIME, HeldBody};
-use super::leak_watcher::{self, MessageCheck, watch};
+use super::outgoing_check::{self, MessageCheck, watch};
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
 use super::signing::{MAX_HASHED_BODY, PendingSignature, take_client_signature};
@@ -250,7 +250,7 @@ pub(super) async fn substitute_body(
     decided: &DecidedRequest,
 ) -> Result<Zeroizing<Vec<u8>>, Refusal> {
     let config = &connection.proxy.config;
-    leak_watcher::check_bytes(config.leak_watcher.as_ref(), &connection.destination, body)?;
+    outgoing_check::check_bytes(config.leak_watcher.as_ref(), &connection.destination, body)?;
     let substituted = config.credentials.substitute_body(body, format, &scope(connection, decided)).await;
     substituted.map_err(|error| Refusal::credential(&error))
 }

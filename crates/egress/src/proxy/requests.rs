@@ -5,7 +5,7 @@ use super::admission::AdmittedConnection;
 use super::client::ClientConnection;
 use super::decide::DecidedRequest;
 use super::exchange::{AfterExchange, SentRequest, exchange};
-use super::leak_watcher::{MessageCheck, watch};
+use super::outgoing_check::{MessageCheck, watch};
 use super::outgoing_request::{OutgoingBody, OutgoingRequest, outgoing_request};
 use super::readings::check_body;
 use super::record::ConnectionRecord;

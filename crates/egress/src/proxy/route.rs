@@ -5,7 +5,7 @@ use super::admission::{AdmittedConnection, ClientSocket, admit, identify_caller}
 use super::config::Proxy;
 use super::decide::{DecidedRequest, decide, decide_path};
 use super::destination::Destination;
-use super::leak_watcher;
+use super::outgoing_check;
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
 use super::stream::GatewayService;
@@ -99,7 +99,7 @@ async fn route_by_target(
     let gateway = gateway_at(proxy, &destination);
     // The model may receive what nobody else may.
     if gateway.is_none() {
-        leak_watcher::check_head(proxy.config.leak_watcher.as_ref(), &destination, head)?;
+        outgoing_check::check_head(proxy.config.leak_watcher.as_ref(), &destination, head)?;
     }
     // The absolute target decides; a Host header that disagrees with it is refused.
     proxy.defences.check_host(head, &destination, PLAIN_PORT)?;

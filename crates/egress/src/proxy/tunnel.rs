@@ -1,7 +1,7 @@
 //! Copies bytes between two sockets, unchanged. It allocates only while bytes wait for a slow reader: a thousand quiet
 //! tunnels cost little more than their sockets.
 
-use super::leak_watcher::MessageWatcher;
+use super::outgoing_check::MessageWatcher;
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
 use std::cell::RefCell;

@@ -14,7 +14,7 @@ use ::sandbox::{
     TransferError, WaitError,
 };
 
-use openshell::GatewayError;
+use openshell::OpenshellError;
 use openshell::process::End;
 use openshell::sandbox::{OpenshellSandbox, SignalTarget};
 
@@ -29,7 +29,7 @@ pub enum AgentSandbox {
 pub enum CommandError {
     Exec(ExecError),
     Wait(WaitError),
-    Gateway(GatewayError),
+    Openshell(OpenshellError),
 }
 
 impl std::fmt::Display for CommandError {
@@ -37,7 +37,7 @@ impl std::fmt::Display for CommandError {
         match self {
             Self::Exec(error) => error.fmt(f),
             Self::Wait(error) => error.fmt(f),
-            Self::Gateway(error) => error.fmt(f),
+            Self::Openshell(error) => error.fmt(f),
         }
     }
 }
@@ -47,7 +47,7 @@ impl std::error::Error for CommandError {
         match self {
             Self::Exec(error) => Some(error),
             Self::Wait(error) => Some(error),
-            Self::Gateway(error) => Some(error),
+            Self::Openshell(error) => Some(error),
         }
     }
 }
@@ -60,7 +60,7 @@ pub enum TeardownError {
     LeftOver {
         names: String,
         gateway: String,
-        why: Box<GatewayError>,
+        why: Box<OpenshellError>,
         /// How it is deleted by hand.
         commands: String,
     },
@@ -113,7 +113,7 @@ impl AgentProcess {
         match &self.handle {
             Handle::Local(process) => process.wait(limit).map_err(CommandError::Wait),
             Handle::Openshell { end, .. } => match end.wait(limit) {
-                Some(end) => end.map_err(CommandError::Gateway),
+                Some(end) => end.map_err(CommandError::Openshell),
                 None => Err(CommandError::Wait(WaitError::Deadline { limit })),
             },
         }
@@ -123,7 +123,7 @@ impl AgentProcess {
     pub fn signal(&self, signal: i32) -> Result<(), CommandError> {
         match &self.handle {
             Handle::Local(process) => process.signal(signal).map_err(CommandError::Wait),
-            Handle::Openshell { target, .. } => target.signal(signal).map_err(CommandError::Gateway),
+            Handle::Openshell { target, .. } => target.signal(signal).map_err(CommandError::Openshell),
         }
     }
 }
@@ -140,7 +140,7 @@ impl AgentSandbox {
                 Ok(AgentProcess { stdin, stdout, stderr, handle: Handle::Local(process) })
             }
             Self::Openshell(sandbox) => {
-                let (pipes, end, target) = sandbox.exec(command).map_err(CommandError::Gateway)?;
+                let (pipes, end, target) = sandbox.exec(command).map_err(CommandError::Openshell)?;
                 let handle = Handle::Openshell { end, target };
                 Ok(AgentProcess { stdin: pipes.stdin, stdout: pipes.stdout, stderr: pipes.stderr, handle })
             }
@@ -158,7 +158,7 @@ impl AgentSandbox {
 
     /// Brings the files that were prepared on this machine to where programs inside find them. What is mounted is there
     /// already.
-    pub fn deliver(&self) -> Result<(), GatewayError> {
+    pub fn deliver(&self) -> Result<(), OpenshellError> {
         match self {
             Self::Local(_) => Ok(()),
             Self::Openshell(sandbox) => sandbox.deliver(),
@@ -166,7 +166,7 @@ impl AgentSandbox {
     }
 
     /// Brings what programs inside have changed to where `root` shows it.
-    pub fn collect(&self) -> Result<(), GatewayError> {
+    pub fn collect(&self) -> Result<(), OpenshellError> {
         match self {
             Self::Local(_) => Ok(()),
             Self::Openshell(sandbox) => sandbox.collect(),
@@ -174,7 +174,7 @@ impl AgentSandbox {
     }
 
     /// Why the gateway lost the sandbox or one of its commands, if it did.
-    pub fn lost(&self) -> Option<GatewayError> {
+    pub fn lost(&self) -> Option<OpenshellError> {
         match self {
             Self::Local(_) => None,
             Self::Openshell(sandbox) => sandbox.lost(),
@@ -190,7 +190,7 @@ impl AgentSandbox {
     }
 
     /// Kills the commands of the run, so that their files can still be read. `None`: the caller has to ask inside.
-    pub fn end_commands(&self) -> Option<Result<(), GatewayError>> {
+    pub fn end_commands(&self) -> Option<Result<(), OpenshellError>> {
         match self {
             Self::Local(_) => None,
             Self::Openshell(sandbox) => Some(sandbox.end_commands()),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FileType;
 use sandbox::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, walk_directory};
 
-use crate::backend::openshell::GatewayError;
+use crate::backend::openshell::OpenshellError;
 use crate::cancel::Cancel;
 use crate::check::agent::SkillFile;
 use crate::guard::{Blocked, Guard};
@@ -62,7 +62,7 @@ pub enum BootstrapError {
     /// The guard's word on what was put together.
     Blocked(Blocked),
     /// The gateway that has the sandbox failed.
-    Gateway(GatewayError),
+    Openshell(OpenshellError),
 }
 
 impl std::fmt::Display for BootstrapError {
@@ -71,8 +71,8 @@ impl std::fmt::Display for BootstrapError {
             Self::Write { path, source } => write!(f, "cannot write {}: {source}", path.display()),
             Self::Skill { name, why } => write!(f, "the skill `{name}` {why}"),
             Self::Plugin { name, why } => write!(f, "the plugin `{name}` {why}"),
-            Self::Blocked(barred) => barred.fmt(f),
-            Self::Gateway(error) => error.fmt(f),
+            Self::Blocked(blocked) => blocked.fmt(f),
+            Self::Openshell(error) => error.fmt(f),
         }
     }
 }
@@ -81,7 +81,7 @@ impl std::error::Error for BootstrapError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Write { source, .. } => Some(source),
-            Self::Gateway(error) => Some(error),
+            Self::Openshell(error) => Some(error),
             Self::Skill { .. } | Self::Plugin { .. } | Self::Blocked(_) => None,
         }
     }
@@ -114,11 +114,11 @@ pub fn bootstrap(
     let config = runtime::of(harness.runtime.value).config_directory;
     let inside =
         scan_inside::Inside { config, repository: &repository, paths_to_scan: &provisioned.paths_to_scan };
-    provisioned.sandbox.deliver().map_err(BootstrapError::Gateway)?;
+    provisioned.sandbox.deliver().map_err(BootstrapError::Openshell)?;
     let scanned = scan_inside::scan(&provisioned.sandbox, guard, &harness.security.host_scanners, &inside);
     // A scan without an answer says nothing about what it was to read.
     if let Some(lost) = provisioned.sandbox.lost() {
-        return Err(BootstrapError::Gateway(lost));
+        return Err(BootstrapError::Openshell(lost));
     }
     scanned.map_err(BootstrapError::Blocked)?;
     Ok(Ready { provisioned, repository })

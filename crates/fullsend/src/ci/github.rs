@@ -92,7 +92,7 @@ fn by_hand(pipeline: &Pipeline) -> String {
 fn decide(pipeline: &Pipeline) -> String {
     let install = indent(INSTALL, 4);
     let checkout = indent(CHECKOUT, 6);
-    let who = pipeline.who();
+    let who = pipeline.writers_option();
     format!(
         r#"decide:
   name: Decide

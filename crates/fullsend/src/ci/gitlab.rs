@@ -73,7 +73,7 @@ fn run(pipeline: &Pipeline, job: &Job) -> String {
 
 fn script(pipeline: &Pipeline, job: &Job) -> String {
     let name = &job.harness;
-    let who = pipeline.who();
+    let who = pipeline.writers_option();
     let run = format!(
         "fullsend run {name} --config-ref \"$CI_COMMIT_SHA\" --output-dir \"${{TMPDIR:-/tmp}}/fullsend-runs-$CI_JOB_ID\" \"$@\"\n"
     );

@@ -31,8 +31,8 @@ pub struct Pipeline {
     pub jobs: Vec<Job>,
     /// The forge whose events start the jobs.
     pub forge: ForgeName,
-    /// Whether what people do counts who cannot write to the repository.
-    pub anyone: bool,
+    /// Whether events of people without write access start jobs.
+    pub allow_non_writers: bool,
 }
 
 /// One harness in a pipeline.
@@ -108,9 +108,9 @@ impl Pipeline {
         )
     }
 
-    /// Who counts, as an option of `fullsend trigger test`.
-    fn who(&self) -> &'static str {
-        if self.anyone { "" } else { " --by-writers" }
+    /// The option of `fullsend trigger test` that ignores people without write access.
+    fn writers_option(&self) -> &'static str {
+        if self.allow_non_writers { "" } else { " --by-writers" }
     }
 
     /// The events of GitHub, with their types, that can start a job.
@@ -153,7 +153,7 @@ impl Job {
             let path = file.src.variables().find(is_whole).filter(|_| file.optional != Some(true));
             path.into_iter().for_each(|name| add(name, Some(VariableKind::File)));
             if file.expand == Some(true) {
-                expanded(file.src.raw(), library).iter().for_each(|name| add(name, None));
+                variables_in_file(file.src.raw(), library).iter().for_each(|name| add(name, None));
             }
         }
         let trigger = harness.trigger.as_ref().and_then(|text| Trigger::compile(&text.value).ok());
@@ -184,7 +184,7 @@ fn kind_of(name: &str) -> VariableKind {
 }
 
 /// The variables in the contents of a file of the configuration. A file that cannot be read has none: `check` says why.
-fn expanded(path: &str, library: &Library) -> Vec<String> {
+fn variables_in_file(path: &str, library: &Library) -> Vec<String> {
     let found = LocalPath::parse(path).ok().and_then(|path| library.layers.find(&path));
     let text = found.and_then(|found| library.layers.layer(&found).read(&found.path).ok());
     let template = text.and_then(|text| Template::parse(&text).ok());

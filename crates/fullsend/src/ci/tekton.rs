@@ -146,7 +146,7 @@ fn secret_volume(files: &[&str]) -> String {
 
 fn decide(pipeline: &Pipeline, job: &Job) -> String {
     let name = &job.harness;
-    let who = pipeline.who();
+    let who = pipeline.writers_option();
     format!(
         r#"#!/bin/sh
 set -eu

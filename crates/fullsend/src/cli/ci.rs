@@ -49,7 +49,7 @@ struct RenderArguments {
     /// Fail if the file in the repository is not what would be written
     #[arg(long)]
     check: bool,
-    /// Also start harnesses for what people do who cannot write to the repository
+    /// Also start harnesses for events of people without write access
     #[arg(long)]
     anyone: bool,
     #[command(flatten)]
@@ -71,7 +71,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     };
     opened.choices.forge = Some(forge);
     let jobs = jobs(&mut opened, &arguments.harnesses)?;
-    let text = Pipeline { jobs, forge, anyone: arguments.anyone }.render(system);
+    let text = Pipeline { jobs, forge, allow_non_writers: arguments.anyone }.render(system);
     let path = opened.repository.join(system.path());
     if arguments.check {
         return compare(&path, system, &text);

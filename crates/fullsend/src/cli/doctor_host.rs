@@ -12,7 +12,7 @@ use yaml::{Node, ParseLimits, Sources};
 
 use super::configuration::{variable, xdg_directory};
 use crate::backend::openshell;
-use crate::backend::openshell::endpoint::{self, GatewayEndpoint};
+use crate::backend::openshell::endpoint::{self, OpenshellEndpoint};
 use crate::cancel::Cancel;
 use crate::event::clock::Moment;
 use crate::runtime::ALL;
@@ -212,7 +212,7 @@ fn network() -> Check {
 fn openshell() -> Option<Check> {
     let is_named = [endpoint::ENDPOINT, endpoint::GATEWAY].iter().any(|name| variable(name).is_some());
     let fix = "start the gateway, and set OPENSHELL_GATEWAY_ENDPOINT and OPENSHELL_TOKEN";
-    let endpoint = match GatewayEndpoint::of_host(&variable).map_err(|why| weak("openshell", why, fix)) {
+    let endpoint = match OpenshellEndpoint::of_host(&variable).map_err(|why| weak("openshell", why, fix)) {
         Ok(endpoint) => endpoint,
         Err(check) => return is_named.then_some(check),
     };

@@ -106,7 +106,7 @@ fn list(arguments: &ListArguments) -> Result<Exit, Failure> {
 fn show(arguments: &ShowArguments) -> Result<Exit, Failure> {
     let list = load(&arguments.place)?;
     let model = arguments.model.as_str();
-    let own = list.own_price(model).map(|price| Row { service: CONFIGURED, model, price });
+    let own = list.configured_price(model).map(|price| Row { service: CONFIGURED, model, price });
     let listed = list
         .services()
         .filter_map(|service| list.price_at(service, model).map(|price| Row { service, model, price }));
@@ -130,7 +130,7 @@ fn print(list: &PriceList, rows: &[Row<'_>], json: bool) -> Result<Exit, Failure
     writeln!(out, "{}", line("service", "model", &heads))?;
     for Row { service, model, price } in rows {
         writeln!(out, "{}", line(service, &clean_text(model), &shown(&price.rates)))?;
-        for (start, rates) in &price.above {
+        for (start, rates) in &price.tiers {
             writeln!(out, "{}", line("", &format!("  above {start} input tokens"), &shown(rates)))?;
         }
     }
@@ -155,7 +155,7 @@ fn per_million(nanos: u64) -> String {
 fn describe(row: &Row<'_>, version: &str) -> Json {
     let Row { service, model, price } = row;
     let tiers: Vec<Json> = price
-        .above
+        .tiers
         .iter()
         .map(|(start, rates)| json!({ "input_tokens": start, "usd_per_million": amounts(rates) }))
         .collect();

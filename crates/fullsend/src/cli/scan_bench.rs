@@ -70,13 +70,13 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         writeln!(
             out,
             "{:20} {:>8} {:>8} {:>10} {:>8} {:>10} {:>9}",
-            "family", "attacks", "benign", "precision", "recall", "false", "MB/s"
+            "family", "attacks", "benign", "precision", "recall", "false pos.", "MB/s"
         )?;
     }
     for (category, switch) in FAMILIES {
         let asked = |case: &&LabelledText| match case.category {
             Some(wanted) => wanted == *category,
-            // A text is no command.
+            // Cases without a category are texts, not commands.
             None => *category != Category::Commands,
         };
         let cases: Vec<LabelledText> = cases.iter().filter(asked).cloned().collect();
@@ -111,7 +111,7 @@ fn measured<'a>(
     cases: &[LabelledText],
     (least, isolation): (Severity, Isolation),
 ) -> Option<BenchRow<'a>> {
-    // The first text pays for the automata.
+    // Warm up: the first scan builds the automata.
     let find = |case: &LabelledText| findings(scanner, case, isolation);
     scan::measure(cases.get(..1)?, least, find);
     let started = Instant::now();

@@ -67,7 +67,7 @@ record! {
         secret: At<String>,
         /// The session that gets each event as a message. Default: events start harnesses by their `trigger`.
         session: Option<At<String>>,
-        /// Whether it also counts what people do who cannot write to the repository.
+        /// Whether events of people without write access count as well.
         anyone: Option<At<bool>>,
     }
 }
@@ -202,6 +202,6 @@ fn incoming(place: &str, entry: &IncomingEntry) -> Result<IncomingWebhook, Failu
             );
         }
     };
-    let anyone = anyone.as_ref().is_some_and(|anyone| anyone.value);
-    Ok(IncomingWebhook { name: name.clone(), forge, secret, target, anyone })
+    let allow_non_writers = anyone.as_ref().is_some_and(|anyone| anyone.value);
+    Ok(IncomingWebhook { name: name.clone(), forge, secret, target, allow_non_writers })
 }

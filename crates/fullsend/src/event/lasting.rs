@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum LastingEvent {
-    /// It is being made. Empty texts: it has no such thing.
+    /// The sandbox is being created. A field is empty if the sandbox has no such setting.
     Created {
         sandbox: String,
         name: String,

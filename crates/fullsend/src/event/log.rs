@@ -150,7 +150,7 @@ fn bounded(event: RunEvent) -> RunEvent {
     }
     let is_short = is_small(value.to_string().as_bytes());
     let name = value["type"].as_str().unwrap_or_default().to_owned();
-    serde_json::from_value(value).ok().filter(|_| is_short).unwrap_or_else(|| RunEvent::ScannerBroke {
+    serde_json::from_value(value).ok().filter(|_| is_short).unwrap_or_else(|| RunEvent::ScannerFailed {
         place: "the event log".to_owned(),
         scanner: String::new(),
         reason: format!("an event `{name}` was too long to be written"),

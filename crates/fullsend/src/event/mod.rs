@@ -108,7 +108,8 @@ pub enum RunEvent {
     /// The guard or a scanner found something.
     Finding(FindingEvent),
     /// A scanner failed. This is not a finding.
-    ScannerBroke {
+    #[serde(rename = "scanner_broke")]
+    ScannerFailed {
         place: String,
         scanner: String,
         reason: String,
@@ -130,7 +131,7 @@ pub enum RunEvent {
         status: EnforcementStatus,
         reason: String,
     },
-    /// One attempt of the sandbox's proof: something that must fail inside.
+    /// One probe of the sandbox's proof: an action that the sandbox must refuse.
     Proof {
         name: String,
         held: bool,
@@ -258,12 +259,12 @@ pub struct SkillFetchEvent {
     pub refused: String,
 }
 
-/// Whether a part of the sandbox holds.
+/// How a part of the sandbox is enforced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EnforcementStatus {
     Enforced,
-    /// Not prevented, but noticed and ended.
+    /// The action is possible; fullsend notices it and stops it.
     Watched,
     Absent,
 }

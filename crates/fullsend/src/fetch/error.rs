@@ -5,8 +5,8 @@ use std::fmt;
 use egress::dial::DialError;
 
 #[derive(Debug)]
-pub enum DownloadError {
-    /// This host cannot ask anyone.
+pub enum FetchError {
+    /// The HTTP client cannot be set up.
     Host {
         why: String,
     },
@@ -32,26 +32,26 @@ pub enum DownloadError {
     },
     TooLarge {
         address: String,
-        most: usize,
+        max_bytes: usize,
     },
 }
 
-impl fmt::Display for DownloadError {
+impl fmt::Display for FetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Host { why } | Self::Address { why } => f.write_str(why),
-            Self::Plain { address } => write!(f, "{address} is not asked over plain http: use https"),
-            Self::Refused { address, why } => write!(f, "{address} is not asked: {why}"),
+            Self::Plain { address } => write!(f, "{address} needs https"),
+            Self::Refused { address, why } => write!(f, "{address} is not allowed: {why}"),
             Self::Redirects { address } => write!(f, "{address} redirects too often"),
             Self::Dial(error) => error.fmt(f),
             Self::Http(error) => write!(f, "the connection broke off: {error}"),
             Self::Timeout { address } => write!(f, "{address} did not respond in time"),
-            Self::TooLarge { address, most } => write!(f, "{address} has more than {most} bytes"),
+            Self::TooLarge { address, max_bytes } => write!(f, "{address} has more than {max_bytes} bytes"),
         }
     }
 }
 
-impl std::error::Error for DownloadError {
+impl std::error::Error for FetchError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Dial(error) => Some(error),
@@ -61,7 +61,7 @@ impl std::error::Error for DownloadError {
     }
 }
 
-impl DownloadError {
+impl FetchError {
     /// Whether the same request may succeed a moment later.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Http(_) | Self::Timeout { .. } | Self::Dial(_))

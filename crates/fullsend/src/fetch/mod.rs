@@ -24,7 +24,7 @@ use policy::address::{Class, classify};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use address::WebAddress;
-pub use error::DownloadError;
+pub use error::FetchError;
 
 /// Until the head of an answer, and between two parts of its body, where a request sets nothing else.
 const TIME: Duration = Duration::from_secs(30);
@@ -42,8 +42,8 @@ impl HostNetwork {
     pub fn of_host(
         variables: &dyn Fn(&str) -> Option<String>,
         plain_http: Vec<String>,
-    ) -> Result<Self, DownloadError> {
-        let unusable = |why: String| DownloadError::Host { why };
+    ) -> Result<Self, FetchError> {
+        let unusable = |why: String| FetchError::Host { why };
         let roots = Roots::load().map_err(|error| unusable(error.to_string()))?;
         let proxy = HostProxy::from_variables(variables).map_err(|error| unusable(error.to_string()))?;
         let dialer = Dialer::new(Arc::new(SystemResolver::load()), roots).with_proxy(proxy);
@@ -51,9 +51,9 @@ impl HostNetwork {
     }
 
     /// Whether an address may be asked, as far as this can be said before its host is resolved.
-    pub fn check(&self, address: &WebAddress) -> Result<(), DownloadError> {
+    pub fn check(&self, address: &WebAddress) -> Result<(), FetchError> {
         if !address.is_tls && !self.is_plain(&address.authority()) {
-            return Err(DownloadError::Plain { address: address.to_string() });
+            return Err(FetchError::Plain { address: address.to_string() });
         }
         let literal: Vec<IpAddr> = address.host.parse().into_iter().collect();
         judge(address, &literal, None).map(drop)
@@ -71,7 +71,7 @@ impl HostNetwork {
 pub type PermitAddress<'a> = &'a (dyn Fn(&WebAddress, NetworkPlace) -> Result<(), String> + 'a);
 
 /// One request.
-pub struct Ask<'a> {
+pub struct FetchRequest<'a> {
     pub address: &'a WebAddress,
     pub headers: &'a [(HeaderName, String)],
     /// The value of `Authorization`.
@@ -95,7 +95,7 @@ pub struct Post<'a> {
     pub bytes: &'a [u8],
 }
 
-impl<'a> Ask<'a> {
+impl<'a> FetchRequest<'a> {
     pub fn new(address: &'a WebAddress) -> Self {
         Self {
             address,
@@ -130,28 +130,28 @@ pub struct Answer<'a> {
 }
 
 impl Fetcher {
-    pub fn new(network: HostNetwork) -> Result<Self, DownloadError> {
+    pub fn new(network: HostNetwork) -> Result<Self, FetchError> {
         let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let executor = executor.map_err(|error| DownloadError::Host { why: error.to_string() })?;
+        let executor = executor.map_err(|error| FetchError::Host { why: error.to_string() })?;
         Ok(Self { network, executor })
     }
 
     /// The answer after at most five redirects.
-    pub fn get(&self, ask: &Ask<'_>) -> Result<Answer<'_>, DownloadError> {
+    pub fn send(&self, ask: &FetchRequest<'_>) -> Result<Answer<'_>, FetchError> {
         let mut address = ask.address.clone();
         let mut origin = ask.named_by;
         let mut first = None;
         for _ in 0..=MAX_REDIRECTS {
             let authorization = ask.authorization.filter(|_| address.has_same_origin(ask.address));
             let request = request(&address, ask, authorization)?;
-            let (response, place) = self.executor.block_on(self.send(&address, request, origin, ask))?;
-            let asked = *first.get_or_insert(place);
+            let (response, place) = self.executor.block_on(self.send_once(&address, request, origin, ask))?;
+            let first_place = *first.get_or_insert(place);
             let posts = ask.form.is_some() || ask.post.is_some();
             let next = if posts { None } else { redirect(&response, &address)? };
             let Some(next) = next else {
                 let (head, body) = response.into_parts();
                 let executor = &self.executor;
-                let place = asked;
+                let place = first_place;
                 return Ok(Answer {
                     status: head.status,
                     headers: head.headers,
@@ -165,20 +165,20 @@ impl Fetcher {
             origin = origin.or(Some(place));
             address = next;
         }
-        Err(DownloadError::Redirects { address: ask.address.to_string() })
+        Err(FetchError::Redirects { address: ask.address.to_string() })
     }
 
     /// `origin` is where a redirect comes from.
-    async fn send(
+    async fn send_once(
         &self,
         address: &WebAddress,
         request: Request<Full<Bytes>>,
         origin: Option<NetworkPlace>,
-        ask: &Ask<'_>,
-    ) -> Result<(Response<Incoming>, NetworkPlace), DownloadError> {
+        ask: &FetchRequest<'_>,
+    ) -> Result<(Response<Incoming>, NetworkPlace), FetchError> {
         let dialer = &self.network.dialer;
         let deadline = tokio::time::Instant::now() + ask.timeout;
-        let timeout = |_| DownloadError::Timeout { address: address.to_string() };
+        let timeout = |_| FetchError::Timeout { address: address.to_string() };
         self.network.check(address)?;
         let addresses = match address.host.parse::<IpAddr>() {
             Ok(literal) => vec![literal],
@@ -186,20 +186,20 @@ impl Fetcher {
             Err(_) if dialer.is_proxied(&address.host, address.port) => Vec::new(),
             Err(_) => {
                 let resolved = tokio::time::timeout_at(deadline, dialer.resolve(&address.host)).await;
-                resolved.map_err(timeout)?.map_err(DownloadError::Dial)?
+                resolved.map_err(timeout)?.map_err(FetchError::Dial)?
             }
         };
         let place = judge(address, &addresses, origin)?;
         if let Some(permit) = ask.permit {
             permit(address, place)
-                .map_err(|why| DownloadError::Refused { address: address.to_string(), why })?;
+                .map_err(|why| FetchError::Refused { address: address.to_string(), why })?;
         }
         let exchange = async {
             let stream = dialer.connect(&address.host, &addresses, address.port).await;
-            let stream = stream.map_err(DownloadError::Dial)?;
+            let stream = stream.map_err(FetchError::Dial)?;
             if address.is_tls {
                 let stream = dialer.secure(stream, &address.host, &[b"http/1.1"]).await;
-                return exchange_on(stream.map_err(DownloadError::Dial)?, request).await;
+                return exchange_on(stream.map_err(FetchError::Dial)?, request).await;
             }
             exchange_on(stream, request).await
         };
@@ -221,13 +221,13 @@ fn judge(
     address: &WebAddress,
     addresses: &[IpAddr],
     origin: Option<NetworkPlace>,
-) -> Result<NetworkPlace, DownloadError> {
+) -> Result<NetworkPlace, FetchError> {
     let mut place = NetworkPlace::Public;
     for one in addresses {
         let class = classify(*one);
         let refused = |why: &str| {
             let address = address.to_string();
-            Err(DownloadError::Refused { address, why: format!("{one} is a {} address{why}", class.word()) })
+            Err(FetchError::Refused { address, why: format!("{one} is a {} address{why}", class.word()) })
         };
         let here = match class {
             Class::Public => NetworkPlace::Public,
@@ -247,10 +247,10 @@ fn judge(
 
 fn request(
     address: &WebAddress,
-    ask: &Ask<'_>,
+    ask: &FetchRequest<'_>,
     authorization: Option<&Secret>,
-) -> Result<Request<Full<Bytes>>, DownloadError> {
-    let wrong = |why: &str| DownloadError::Address { why: format!("{address} cannot be asked: {why}") };
+) -> Result<Request<Full<Bytes>>, FetchError> {
+    let wrong = |why: &str| FetchError::Address { why: format!("{address} cannot be used: {why}") };
     let mut request = Request::builder()
         .uri(&address.target)
         .header(HOST, address.authority())
@@ -276,28 +276,24 @@ fn request(
     request.body(Full::new(body)).map_err(|error| wrong(&error.to_string()))
 }
 
-fn redirect(
-    response: &Response<Incoming>,
-    address: &WebAddress,
-) -> Result<Option<WebAddress>, DownloadError> {
+fn redirect(response: &Response<Incoming>, address: &WebAddress) -> Result<Option<WebAddress>, FetchError> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
     }
     let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
     let location = location
-        .ok_or_else(|| DownloadError::Address { why: format!("{address} redirects without saying where") })?;
-    address.redirected(location).map(Some).map_err(|why| DownloadError::Address { why })
+        .ok_or_else(|| FetchError::Address { why: format!("{address} redirects without saying where") })?;
+    address.redirected(location).map(Some).map_err(|why| FetchError::Address { why })
 }
 
-async fn exchange_on<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, DownloadError>
+async fn exchange_on<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, FetchError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (mut sender, connection) =
-        http1::handshake(TokioIo::new(stream)).await.map_err(DownloadError::Http)?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(FetchError::Http)?;
     // The task ends with the connection. The sender reports its errors.
     tokio::spawn(async move { drop(connection.await) });
-    sender.send_request(request).await.map_err(DownloadError::Http)
+    sender.send_request(request).await.map_err(FetchError::Http)
 }
 
 impl Answer<'_> {
@@ -306,14 +302,14 @@ impl Answer<'_> {
     }
 
     /// The next bytes of the body; `None` at its end.
-    pub fn next(&mut self) -> Result<Option<Bytes>, DownloadError> {
+    pub fn next(&mut self) -> Result<Option<Bytes>, FetchError> {
         loop {
             let frame = async { tokio::time::timeout(self.timeout, self.body.frame()).await };
             let frame = self.executor.block_on(frame);
-            let frame = frame.map_err(|_| DownloadError::Timeout { address: self.address.to_string() })?;
+            let frame = frame.map_err(|_| FetchError::Timeout { address: self.address.to_string() })?;
             match frame {
                 None => return Ok(None),
-                Some(Err(error)) => return Err(DownloadError::Http(error)),
+                Some(Err(error)) => return Err(FetchError::Http(error)),
                 Some(Ok(frame)) => {
                     // Trailers say nothing here.
                     if let Ok(data) = frame.into_data() {
@@ -325,24 +321,24 @@ impl Answer<'_> {
     }
 
     /// The same, if the whole body comes before this moment: a server that sends byte by byte is not waited for.
-    pub fn whole_before(mut self, most: usize, deadline: Instant) -> Result<Vec<u8>, DownloadError> {
+    pub fn whole_before(mut self, max_bytes: usize, deadline: Instant) -> Result<Vec<u8>, FetchError> {
         let mut bytes = Vec::new();
         loop {
             self.timeout = deadline.saturating_duration_since(Instant::now());
             let Some(part) = self.next()? else { return Ok(bytes) };
-            if bytes.len() + part.len() > most {
-                return Err(DownloadError::TooLarge { address: self.address.to_string(), most });
+            if bytes.len() + part.len() > max_bytes {
+                return Err(FetchError::TooLarge { address: self.address.to_string(), max_bytes });
             }
             bytes.extend_from_slice(&part);
         }
     }
 
     /// The whole body, if it has at most this many bytes.
-    pub fn whole(mut self, most: usize) -> Result<Vec<u8>, DownloadError> {
+    pub fn whole(mut self, max_bytes: usize) -> Result<Vec<u8>, FetchError> {
         let mut bytes = Vec::new();
         while let Some(part) = self.next()? {
-            if bytes.len() + part.len() > most {
-                return Err(DownloadError::TooLarge { address: self.address.to_string(), most });
+            if bytes.len() + part.len() > max_bytes {
+                return Err(FetchError::TooLarge { address: self.address.to_string(), max_bytes });
             }
             bytes.extend_from_slice(&part);
         }

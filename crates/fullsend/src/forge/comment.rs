@@ -48,10 +48,10 @@ pub fn post(
     let parts = parts(marker, text, tracker.max_characters());
     let mut done = Vec::new();
     for (index, body) in parts.iter().enumerate() {
-        done.push(post_part(tracker, &of_part(&comments, marker, index), body, mode)?);
+        done.push(post_part(tracker, &comments_of_part(&comments, marker, index), body, mode)?);
     }
     for index in parts.len().. {
-        let old = of_part(&comments, marker, index);
+        let old = comments_of_part(&comments, marker, index);
         if old.is_empty() {
             break;
         }
@@ -101,7 +101,7 @@ fn part_line(index: usize) -> String {
 }
 
 /// The comments that hold a part of this marker's text.
-fn of_part<'a>(comments: &'a [Comment], marker: &str, index: usize) -> Vec<&'a Comment> {
+fn comments_of_part<'a>(comments: &'a [Comment], marker: &str, index: usize) -> Vec<&'a Comment> {
     let number = |comment: &Comment| {
         let line = comment.body.lines().find(|line| line.starts_with("<!-- fullsend:part "));
         line.map_or(0, |line| (1..1000).find(|index| part_line(*index) == line.trim_end()).unwrap_or(0))
@@ -109,12 +109,12 @@ fn of_part<'a>(comments: &'a [Comment], marker: &str, index: usize) -> Vec<&'a C
     comments.iter().filter(|comment| comment.body.contains(marker) && number(comment) == index).collect()
 }
 
-/// The text in comments of at most `most` characters, cut between lines where there are lines.
-fn parts(marker: &str, text: &str, most: usize) -> Vec<String> {
+/// The text in comments of at most `max_characters` characters, cut between lines where there are lines.
+fn parts(marker: &str, text: &str, max_characters: usize) -> Vec<String> {
     let text = text.replace(marker, "");
     let text = text.trim();
     let head = format!("{marker}\n").chars().count() + part_line(999).chars().count() + 1;
-    let room = most.saturating_sub(head).max(1);
+    let room = max_characters.saturating_sub(head).max(1);
     let mut all: Vec<String> = vec![String::new()];
     let mut used = 0;
     for line in text.split_inclusive('\n') {
@@ -153,7 +153,7 @@ mod tests {
         all: RefCell<Vec<Comment>>,
         writes: RefCell<usize>,
         theirs: Vec<String>,
-        most: usize,
+        max_characters: usize,
     }
 
     impl Memory {
@@ -169,7 +169,7 @@ mod tests {
 
     impl Tracker for Memory {
         fn max_characters(&self) -> usize {
-            self.most
+            self.max_characters
         }
 
         fn issue(&self) -> Result<Issue, ForgeError> {
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn posting_twice_changes_one_comment() {
-        let memory = Memory { most: 1000, ..Memory::default() };
+        let memory = Memory { max_characters: 1000, ..Memory::default() };
         let post = |text: &str, mode| post(&memory, MARKER, text, mode).unwrap();
         assert_eq!(post("one", Mode::DryRun), [CommentStep::Create]);
         assert_eq!(*memory.writes.borrow(), 0);
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_long_text_becomes_parts_and_a_short_one_removes_them() {
-        let memory = Memory { most: 100, ..Memory::default() };
+        let memory = Memory { max_characters: 100, ..Memory::default() };
         let lines: String = (0..30).map(|number| format!("line {number}\n")).collect();
         let steps = post(&memory, MARKER, &lines, Mode::Post).unwrap();
         assert!(steps.len() > 3, "{steps:?}");
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_marker_in_the_comment_of_another_user_is_ignored() {
         let theirs = Comment { id: "t".to_owned(), author: String::new(), body: MARKER.to_owned() };
-        let memory = Memory { most: 1000, theirs: vec!["t".to_owned()], ..Memory::default() };
+        let memory = Memory { max_characters: 1000, theirs: vec!["t".to_owned()], ..Memory::default() };
         memory.all.borrow_mut().push(theirs);
         assert_eq!(post(&memory, MARKER, "one", Mode::Post).unwrap(), [CommentStep::Create]);
         assert_eq!(memory.all.borrow().len(), 2);

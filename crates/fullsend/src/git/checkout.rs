@@ -19,7 +19,7 @@ use super::head::is_commit;
 use crate::directory_cache::{self, DirectoryCache, Exclusive};
 
 /// How long a repository counts as up to date, so that the check before a claim and the wake after it see one commit.
-const FRESH: Duration = Duration::from_secs(30);
+const UP_TO_DATE_FOR: Duration = Duration::from_secs(30);
 /// How many checkouts of one repository stay, those in use included.
 const MAX_CHECKOUTS: usize = 3;
 /// How long an unused repository stays in the cache; longer than any wake.
@@ -52,13 +52,16 @@ impl CheckoutRoot {
         let port = authority.strip_prefix(host).unwrap_or_default();
         let is_port = |text: &str| text.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
         if authority.contains('@') {
-            return Err("leave the user and the password out: the token is in a variable".to_owned());
+            return Err(
+                "leave the user and the password out: --checkout-token names the variable with the token"
+                    .to_owned(),
+            );
         }
-        if !is_name(host) || !(port.is_empty() || is_port(port)) {
+        if !is_safe_segment(host) || !(port.is_empty() || is_port(port)) {
             return Err(format!("`{authority}` is not a host"));
         }
         let path = path.trim_end_matches('/');
-        if !path.is_empty() && !path.split('/').all(is_name) {
+        if !path.is_empty() && !path.split('/').all(is_safe_segment) {
             return Err(format!("`{path}` is not the start of a repository's path"));
         }
         let host = host.to_ascii_lowercase();
@@ -74,18 +77,22 @@ impl CheckoutRoot {
 
     /// The address of a repository and the directory in it, if the repository belongs to this root.
     fn locate(&self, repository: &str) -> Option<Location> {
-        let (name, below) = repository.split_once("//").unwrap_or((repository, ""));
+        let (name, subdirectory) = repository.split_once("//").unwrap_or((repository, ""));
         let path = name.strip_prefix(self.host())?.strip_prefix('/')?;
-        let are_names = path.split('/').all(is_name) && (below.is_empty() || below.split('/').all(is_name));
+        let are_names = path.split('/').all(is_safe_segment)
+            && (subdirectory.is_empty() || subdirectory.split('/').all(is_safe_segment));
         if !name.starts_with(&self.prefix) || !are_names {
             return None;
         }
-        Some(Location { url: format!("{}/{path}.git", self.transport.origin), below: below.into() })
+        Some(Location {
+            url: format!("{}/{path}.git", self.transport.origin),
+            subdirectory: subdirectory.into(),
+        })
     }
 }
 
-/// A part of a path that neither leaves it nor means something to git or to a URL.
-fn is_name(text: &str) -> bool {
+/// Whether a path segment is plain: not `..`, not `.git`, not an option, no URL syntax.
+fn is_safe_segment(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+~".contains(c);
     !text.is_empty()
         && text != "."
@@ -97,7 +104,7 @@ fn is_name(text: &str) -> bool {
 
 struct Location {
     url: String,
-    below: PathBuf,
+    subdirectory: PathBuf,
 }
 
 /// Why there is no checkout.
@@ -118,7 +125,7 @@ pub enum CheckoutError {
     /// The commit has no such directory.
     NoDirectory {
         url: String,
-        below: PathBuf,
+        subdirectory: PathBuf,
     },
     Cache {
         path: PathBuf,
@@ -130,12 +137,12 @@ impl fmt::Display for CheckoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotServed { repository } => {
-                write!(f, "repository {repository} is not below an address of --checkout")
+                write!(f, "repository {repository} does not match any --checkout address")
             }
             Self::Git { url, source } => write!(f, "cannot fetch {url}: {source}"),
             Self::NoCommit { url } => write!(f, "cannot fetch {url}: its default branch has no commit"),
-            Self::NoDirectory { url, below } => {
-                write!(f, "{url} has no directory {} on its default branch", below.display())
+            Self::NoDirectory { url, subdirectory } => {
+                write!(f, "{url} has no directory {} on its default branch", subdirectory.display())
             }
             Self::Cache { path, source } => write!(f, "cannot use {}: {source}", path.display()),
         }
@@ -165,7 +172,7 @@ pub struct Checkout {
     /// The session's directory in it.
     pub directory: PathBuf,
     /// Locked, so that no worker removes the checkout.
-    _hold: File,
+    _lock: File,
 }
 
 /// All checkouts of a worker.
@@ -173,13 +180,13 @@ pub struct Checkout {
 pub struct Checkouts {
     roots: Vec<CheckoutRoot>,
     cache: PathBuf,
-    /// The commit of each address that was asked for a short while ago.
-    fresh: Mutex<HashMap<String, (String, Instant)>>,
+    /// The newest commit of each URL, and when we asked for it.
+    recent_commits: Mutex<HashMap<String, (String, Instant)>>,
 }
 
 impl Checkouts {
     pub fn new(roots: Vec<CheckoutRoot>, cache: PathBuf) -> Self {
-        Self { roots, cache, fresh: Mutex::default() }
+        Self { roots, cache, recent_commits: Mutex::default() }
     }
 
     /// The starts of the names of all repositories that can be fetched.
@@ -191,39 +198,44 @@ impl Checkouts {
     pub fn open(&self, repository: &str) -> Result<Checkout, CheckoutError> {
         let found = self.roots.iter().find_map(|root| Some((root, root.locate(repository)?)));
         let not_served = || CheckoutError::NotServed { repository: repository.to_owned() };
-        let (root, Location { url, below }) = found.ok_or_else(not_served)?;
-        let place = self.cache.join(directory_name(&url));
-        let unusable = |source| CheckoutError::Cache { path: place.clone(), source };
-        let checkouts = DirectoryCache::open(&place.join(CHECKOUTS)).map_err(unusable)?;
-        let exclusive = checkouts.exclusive().map_err(unusable)?;
-        let commit = self.newest(root, &url, &place)?;
-        let mut found = checkouts.get(&commit).map_err(unusable)?;
-        if found.is_none() {
-            fetch(root, &url, &place, &commit)?;
-            lay_out(&url, &place, &exclusive, &commit)?;
-            found = checkouts.get(&commit).map_err(unusable)?;
-            remove_unused(&place, &exclusive);
+        let (root, Location { url, subdirectory }) = found.ok_or_else(not_served)?;
+        let repository_cache = self.cache.join(directory_name(&url));
+        let cache_error = |source| CheckoutError::Cache { path: repository_cache.clone(), source };
+        let checkouts = DirectoryCache::open(&repository_cache.join(CHECKOUTS)).map_err(cache_error)?;
+        let exclusive = checkouts.exclusive().map_err(cache_error)?;
+        let commit = self.newest(root, &url, &repository_cache)?;
+        let mut checkout = checkouts.get(&commit).map_err(cache_error)?;
+        if checkout.is_none() {
+            fetch(root, &url, &repository_cache, &commit)?;
+            create_checkout(&url, &repository_cache, &exclusive, &commit)?;
+            checkout = checkouts.get(&commit).map_err(cache_error)?;
+            remove_unused(&repository_cache, &exclusive);
             remove_unused_repositories(&self.cache);
-            // Fetching may take longer than FRESH. Restart the time, so that the wake does not ask again.
+            // Fetching may take longer than UP_TO_DATE_FOR. Restart the time, so that the wake does not ask again.
             self.remember(&url, &commit);
         }
-        let (directory, hold) = found.ok_or_else(|| unusable(io::ErrorKind::NotFound.into()))?;
-        let inside = directory.join(&below);
-        if !inside.is_dir() || inside.canonicalize().map_err(unusable)? != inside {
-            return Err(CheckoutError::NoDirectory { url, below });
+        let (directory, lock) = checkout.ok_or_else(|| cache_error(io::ErrorKind::NotFound.into()))?;
+        let inside = directory.join(&subdirectory);
+        if !inside.is_dir() || inside.canonicalize().map_err(cache_error)? != inside {
+            return Err(CheckoutError::NoDirectory { url, subdirectory });
         }
-        Ok(Checkout { directory: inside, _hold: hold })
+        Ok(Checkout { directory: inside, _lock: lock })
     }
 
-    fn newest(&self, root: &CheckoutRoot, url: &str, place: &Path) -> Result<String, CheckoutError> {
-        let known = self.fresh.lock().unwrap_or_else(PoisonError::into_inner).get(url).cloned();
+    fn newest(
+        &self,
+        root: &CheckoutRoot,
+        url: &str,
+        repository_cache: &Path,
+    ) -> Result<String, CheckoutError> {
+        let known = self.recent_commits.lock().unwrap_or_else(PoisonError::into_inner).get(url).cloned();
         if let Some((commit, at)) = known
-            && at.elapsed() < FRESH
+            && at.elapsed() < UP_TO_DATE_FOR
         {
             return Ok(commit);
         }
         let failed = |source| CheckoutError::Git { url: url.to_owned(), source };
-        let mirror = place.join(MIRROR);
+        let mirror = repository_cache.join(MIRROR);
         if !mirror.join(".git").is_dir() {
             command::init(&mirror).map_err(failed)?;
         }
@@ -239,28 +251,34 @@ impl Checkouts {
 
     fn remember(&self, url: &str, commit: &str) {
         let now = (commit.to_owned(), Instant::now());
-        self.fresh.lock().unwrap_or_else(PoisonError::into_inner).insert(url.to_owned(), now);
+        self.recent_commits.lock().unwrap_or_else(PoisonError::into_inner).insert(url.to_owned(), now);
     }
 }
 
-/// Brings the commit into the mirror, without its history.
-fn fetch(root: &CheckoutRoot, url: &str, place: &Path, commit: &str) -> Result<(), CheckoutError> {
+/// Fetches the commit into the mirror, without its history.
+fn fetch(root: &CheckoutRoot, url: &str, repository_cache: &Path, commit: &str) -> Result<(), CheckoutError> {
     let reference = format!("+{commit}:refs/fullsend/{commit}");
     let words = ["fetch", "--quiet", "--no-tags", "--depth=1", "--end-of-options", url, &reference];
-    let fetched = command::fetching(&place.join(MIRROR), &words, &[], Transport::Http(&root.transport));
+    let fetched =
+        command::fetching(&repository_cache.join(MIRROR), &words, &[], Transport::Http(&root.transport));
     fetched
         .and_then(|output| output.succeeded("fetch"))
         .map(drop)
         .map_err(|source| CheckoutError::Git { url: url.to_owned(), source })
 }
 
-/// Makes the checkout from the mirror.
-fn lay_out(url: &str, place: &Path, exclusive: &Exclusive<'_>, commit: &str) -> Result<(), CheckoutError> {
+/// Creates the checkout from the mirror.
+fn create_checkout(
+    url: &str,
+    repository_cache: &Path,
+    exclusive: &Exclusive<'_>,
+    commit: &str,
+) -> Result<(), CheckoutError> {
     let failed = |source| CheckoutError::Git { url: url.to_owned(), source };
-    let unusable = |source| CheckoutError::Cache { path: place.to_owned(), source };
-    let unfinished = exclusive.start().map_err(unusable)?;
+    let cache_error = |source| CheckoutError::Cache { path: repository_cache.to_owned(), source };
+    let unfinished = exclusive.start().map_err(cache_error)?;
     command::init(&unfinished).map_err(failed)?;
-    let mirror = format!("file://{}", place.join(MIRROR).join(".git").display());
+    let mirror = format!("file://{}", repository_cache.join(MIRROR).join(".git").display());
     let reference = format!("refs/fullsend/{commit}");
     let words = ["fetch", "--quiet", "--no-tags", "--depth=1", "--end-of-options", &mirror, &reference];
     let fetched = command::fetching(&unfinished, &words, &[], Transport::File);
@@ -269,17 +287,18 @@ fn lay_out(url: &str, place: &Path, exclusive: &Exclusive<'_>, commit: &str) -> 
     let checked_out = command::fetching(&unfinished, &words, &[], Transport::File);
     checked_out.and_then(|output| output.succeeded("checkout")).map_err(failed)?;
     let config = unfinished.join(".git/config");
-    let mut settings = std::fs::read_to_string(&config).map_err(unusable)?;
+    let mut settings = std::fs::read_to_string(&config).map_err(cache_error)?;
     settings.push_str(&format!("[remote \"origin\"]\n\turl = {url}\n"));
-    std::fs::write(&config, settings).map_err(unusable)?;
-    exclusive.finish(commit).map_err(unusable)
+    std::fs::write(&config, settings).map_err(cache_error)?;
+    exclusive.finish(commit).map_err(cache_error)
 }
 
 /// Removes the oldest checkouts that no worker uses, and what the mirror has of them. What cannot be removed is tried again
 /// next time.
-fn remove_unused(place: &Path, exclusive: &Exclusive<'_>) {
+fn remove_unused(repository_cache: &Path, exclusive: &Exclusive<'_>) {
     let removed = exclusive.prune(MAX_CHECKOUTS).unwrap_or_default();
-    let git = |words: &[&str]| drop(command::fetching(&place.join(MIRROR), words, &[], Transport::File));
+    let git =
+        |words: &[&str]| drop(command::fetching(&repository_cache.join(MIRROR), words, &[], Transport::File));
     for commit in &removed {
         git(&["update-ref", "-d", &format!("refs/fullsend/{commit}")]);
     }
@@ -290,10 +309,10 @@ fn remove_unused(place: &Path, exclusive: &Exclusive<'_>) {
 
 /// Removes the repositories that were not used for a long time.
 fn remove_unused_repositories(cache: &Path) {
-    for place in std::fs::read_dir(cache).into_iter().flatten().flatten() {
-        let path = place.path();
-        let lock = path.join(CHECKOUTS).join(directory_cache::LOCK);
-        let Ok(file) = File::open(lock) else { continue };
+    for entry in std::fs::read_dir(cache).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let lock_file = path.join(CHECKOUTS).join(directory_cache::LOCK);
+        let Ok(file) = File::open(lock_file) else { continue };
         let age = file.metadata().and_then(|about| about.modified()).ok().and_then(|at| at.elapsed().ok());
         let is_old = age.is_some_and(|age| age > MAX_UNUSED_TIME);
         if is_old && rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
@@ -337,7 +356,8 @@ mod tests {
     fn only_repositories_below_a_root_have_an_address() {
         let root = CheckoutRoot::parse("https://git.example.com:8443/acme").unwrap();
         let address = |repository: &str| {
-            root.locate(repository).map(|found| (found.url, found.below.to_string_lossy().into_owned()))
+            root.locate(repository)
+                .map(|found| (found.url, found.subdirectory.to_string_lossy().into_owned()))
         };
         let url = "https://git.example.com:8443/acme/widgets.git".to_owned();
         assert_eq!(address("git.example.com/acme/widgets"), Some((url.clone(), String::new())));

@@ -140,9 +140,9 @@ impl Judge {
         }
         let findings = self.apply_waivers(findings, &format!("call/{tool}"));
         let denied = shell::denies(&findings.open, self.fail_on);
-        // The tool allowlist is the operator's decision: it holds in either mode.
-        let holds = |finding: &&Finding| self.fails_closed() || finding.category == Category::ToolAllowlist;
-        let reason = denied.filter(holds).map(|finding| {
+        // The tool allowlist is the operator's decision: it applies in both modes (closed and open).
+        let applies = |finding: &&Finding| self.fails_closed() || finding.category == Category::ToolAllowlist;
+        let reason = denied.filter(applies).map(|finding| {
             let Finding { rule, severity, excerpt, advice, .. } = finding;
             format!("{rule} ({}): {excerpt}. {advice}", severity.as_str())
         });

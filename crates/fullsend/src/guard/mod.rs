@@ -2,6 +2,7 @@
 //! server, the model gateway and the check of the output. It knows the run's secret values; formats of a runtime are in its dialect.
 
 mod calls;
+mod canary_leak;
 pub(crate) mod confirmation;
 pub(crate) mod dialect;
 mod gateway;
@@ -11,7 +12,6 @@ mod hooks;
 pub(crate) mod judge;
 mod kept_text;
 mod known_values;
-mod leak_watcher;
 mod learned_model;
 pub mod neutral_contract;
 mod rate_limit;

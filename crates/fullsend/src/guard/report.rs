@@ -65,7 +65,7 @@ impl Guard {
     /// Reports a scanner error; true if it must stop what was scanned.
     pub fn report_scanner_error(&self, place: &str, error: &ScannerError) -> bool {
         let stopped = self.judge.fails_closed();
-        self.emit.emit(RunEvent::ScannerBroke {
+        self.emit.emit(RunEvent::ScannerFailed {
             place: place.to_owned(),
             scanner: error.scanner.to_owned(),
             reason: error.why.clone(),

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_three_rules() {
+    fn missing_instruction_files_are_added() {
         let check = |present: &[&str], default: Option<&str>, own, expected: &[(&str, &str)]| {
             let present: Vec<String> = present.iter().map(|name| (*name).to_owned()).collect();
             let made = added(&present, default, own);

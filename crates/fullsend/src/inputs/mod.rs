@@ -229,17 +229,17 @@ impl InputScanner<'_> {
         self.guard.inspect(bytes, origin, name)
     }
 
-    /// Every file below a directory, except `without`.
+    /// Every file below a directory, except `excluded`.
     pub fn directory(
         &self,
         kind: InputKind,
         name: &str,
         place: &Path,
         origin: Origin,
-        without: &[&str],
+        excluded: &[&str],
     ) -> Result<(), Blocked> {
         walk(place, Coverage::Everything, origin, &mut |seen: ScannedFile<'_>| {
-            if without.contains(&seen.path) {
+            if excluded.contains(&seen.path) {
                 return Ok(());
             }
             self.seen(kind, &format!("{name}/{}", seen.path), &seen)

@@ -106,7 +106,7 @@ fn refusals(checked: &Checked, library: &Library, context: &PreflightContext<'_>
     found.extend(credential_values(checked, &value, context.recording));
     found.extend(image_of(&checked.resolved, library, &value));
     found.extend(interpreter::missing(checked, library, &value));
-    found.extend(script_variables::unpassed(checked, library, &value));
+    found.extend(script_variables::missing_variables(checked, library, &value));
     found.extend(host_file_contents(harness, library, &value));
     found.extend(agent_input(harness, library, &value, context.repository));
     found.extend(network_plan(checked));

@@ -52,7 +52,7 @@ const OF_SHELLS: &[&str] = &[
 ];
 
 /// One warning for each script.
-pub fn unpassed(checked: &Checked, library: &Library, value: VariableLookup<'_>) -> Vec<Diagnostic> {
+pub fn missing_variables(checked: &Checked, library: &Library, value: VariableLookup<'_>) -> Vec<Diagnostic> {
     let harness = &checked.resolved.harness;
     let scripts = [
         ("pre_script", harness.pre_script.as_ref()),

@@ -7,7 +7,7 @@ use sandbox::{ProofError, StartError};
 use super::image::RunImageError;
 use super::servers::ServerError;
 use super::{gateway, host_files};
-use crate::backend::openshell::GatewayError;
+use crate::backend::openshell::OpenshellError;
 use crate::git::RepositoryError;
 use crate::guard::Blocked;
 use crate::runtime::programs::ProgramError;
@@ -35,7 +35,7 @@ pub enum ProvisionError {
     Sandbox(StartError),
     /// No OpenShell gateway is known.
     NoGateway(String),
-    Openshell(GatewayError),
+    Openshell(OpenshellError),
     Serve(std::io::Error),
     Proof(ProofError),
 }

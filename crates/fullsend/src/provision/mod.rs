@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 
 use model::gateway::{Gateway, SharedBudgets};
 use sandbox::{
-    IsolationLayer, Limit, Mount, ProbeResult, ProofError, ProofSpec, Sandbox, SandboxPart, SandboxSpec,
+    IsolationMechanism, Limit, Mount, ProbeResult, ProofError, ProofSpec, Sandbox, SandboxPart, SandboxSpec,
 };
 
 use crate::backend::{AgentSandbox, TeardownError};
@@ -93,7 +93,7 @@ pub struct Provisioned {
     /// Paths in the agent's view of the repository that Path B scans.
     pub paths_to_scan: Vec<PathBuf>,
     /// Files that fullsend hid or added; they are not the agent's changes.
-    pub not_agents: Vec<PathBuf>,
+    pub fullsend_files: Vec<PathBuf>,
     /// The layer of the repository's view that holds what is changed in it. `None` if the kernel gives no access to it.
     pub changed: Option<OwnedFd>,
     executor: tokio::runtime::Handle,
@@ -156,7 +156,7 @@ fn provision_here(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Pro
     let mut spec =
         specify(&inputs, context, root, &staging, &repository_name).map_err(ProvisionError::Repository)?;
     // Before other mounts are added: only the repository's own view says which of its files are hidden.
-    let not_agents = repository::not_agents(&spec.mounts, &repository_name);
+    let fullsend_files = repository::fullsend_files(&spec.mounts, &repository_name);
     let placeholders = Placeholders::new(planned.placeholders(), inputs.checked(), context)
         .map_err(|error| ProvisionError::Network(error.to_string()))?;
     let value = |name: &str| placeholders.expand(name);
@@ -221,7 +221,7 @@ fn provision_here(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Pro
         repository_name,
         image,
         paths_to_scan,
-        not_agents,
+        fullsend_files,
         executor: context.executor.clone(),
     })
 }
@@ -389,18 +389,18 @@ fn limits(harness: &Harness) -> sandbox::SandboxLimits {
 /// The parts of the sandbox that a name in `accept_weaker` means.
 fn parts(name: Weaker) -> Vec<SandboxPart> {
     match name {
-        Weaker::Landlock => vec![SandboxPart::Layer(IsolationLayer::Landlock)],
-        Weaker::Seccomp => vec![SandboxPart::Layer(IsolationLayer::Seccomp)],
-        Weaker::Network => vec![SandboxPart::Layer(IsolationLayer::NetworkNamespace)],
+        Weaker::Landlock => vec![SandboxPart::Mechanism(IsolationMechanism::Landlock)],
+        Weaker::Seccomp => vec![SandboxPart::Mechanism(IsolationMechanism::Seccomp)],
+        Weaker::Network => vec![SandboxPart::Mechanism(IsolationMechanism::NetworkNamespace)],
         Weaker::Namespaces => [
-            IsolationLayer::UserNamespace,
-            IsolationLayer::MountNamespace,
-            IsolationLayer::PidNamespace,
-            IsolationLayer::IpcNamespace,
-            IsolationLayer::UtsNamespace,
-            IsolationLayer::CgroupNamespace,
+            IsolationMechanism::UserNamespace,
+            IsolationMechanism::MountNamespace,
+            IsolationMechanism::PidNamespace,
+            IsolationMechanism::IpcNamespace,
+            IsolationMechanism::UtsNamespace,
+            IsolationMechanism::CgroupNamespace,
         ]
-        .map(SandboxPart::Layer)
+        .map(SandboxPart::Mechanism)
         .to_vec(),
         Weaker::Memory => vec![SandboxPart::Limit(Limit::Memory)],
         Weaker::Pids => vec![SandboxPart::Limit(Limit::Processes)],

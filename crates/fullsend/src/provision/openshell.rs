@@ -17,7 +17,7 @@ use super::{
     tunnel_servers,
 };
 use crate::backend::AgentSandbox;
-use crate::backend::openshell::endpoint::GatewayEndpoint;
+use crate::backend::openshell::endpoint::OpenshellEndpoint;
 use crate::backend::openshell::files::lost_links;
 use crate::backend::openshell::providers::NewProvider;
 use crate::backend::openshell::sandbox::{OpenshellSandbox, OpenshellSpec};
@@ -63,7 +63,7 @@ const WEAKER: &[(&str, EnforcementStatus, &str)] = &[
 pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Provisioned, ProvisionError> {
     let checked = inputs.checked();
     let harness = &checked.resolved.harness;
-    let endpoint = GatewayEndpoint::of_host(context.variables).map_err(ProvisionError::NoGateway)?;
+    let endpoint = OpenshellEndpoint::of_host(context.variables).map_err(ProvisionError::NoGateway)?;
     mask_token(&endpoint, context);
     let image =
         harness.image.as_ref().and_then(|image| image.expand(context.variables).ok()).unwrap_or_default();
@@ -77,8 +77,8 @@ pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Prov
     let mut mounts = files::workspace(harness, &staging);
     mounts.push(git_config());
     mounts.extend(view.map_err(ProvisionError::Repository)?);
-    let mut not_agents = repository::not_agents(&mounts, &repository_name);
-    not_agents.extend(links_that_stay(context, &repository_name)?);
+    let mut fullsend_files = repository::fullsend_files(&mounts, &repository_name);
+    fullsend_files.extend(links_that_stay(context, &repository_name)?);
     let servers =
         servers::start(harness, Instant::now() + start_time, context).map_err(ProvisionError::Server)?;
     let server_proxy = tunnel_servers::service(checked, &servers, context)?;
@@ -144,13 +144,13 @@ pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Prov
         repository_name,
         image: None,
         paths_to_scan,
-        not_agents,
+        fullsend_files,
         changed: None,
         executor: context.executor.clone(),
     })
 }
 
-fn mask_token(endpoint: &GatewayEndpoint, context: &RunContext<'_>) {
+fn mask_token(endpoint: &OpenshellEndpoint, context: &RunContext<'_>) {
     if let Some(token) = endpoint.token() {
         // One that is too short to be masked is not a token.
         drop(context.guard.add_known_value("OPENSHELL_TOKEN", token.reveal()));

@@ -88,7 +88,7 @@ pub fn paths_to_scan(inputs: &ScannedInputs, mounts: &[Mount], name: &str) -> Ve
 }
 
 /// Files of the repository that these mounts hide or add: they are not the agent's changes.
-pub fn not_agents(mounts: &[Mount], name: &str) -> Vec<PathBuf> {
+pub fn fullsend_files(mounts: &[Mount], name: &str) -> Vec<PathBuf> {
     let target = inside(name);
     let edits = mounts.iter().filter(|mount| mount.target == target).flat_map(|mount| match &mount.kind {
         MountKind::CopyOnWrite(view) | MountKind::ReadOnlyView(view) => &view.edits[..],

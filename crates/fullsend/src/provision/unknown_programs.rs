@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use egress::identity::{CallerProgram, IdentifiedCaller, Identify, IdentityError, Sha256};
+use egress::identity::{IdentifiedCaller, Identify, IdentityError, ProgramFile, Sha256};
 
 /// The path of every program, because none is known.
 pub(super) const UNKNOWN: &str = "/unknown";
@@ -11,7 +11,7 @@ pub(super) struct UnknownPrograms;
 
 impl Identify for UnknownPrograms {
     fn identify(&self, _peer: SocketAddr, _local: SocketAddr) -> Result<IdentifiedCaller, IdentityError> {
-        let program = CallerProgram { path: UNKNOWN.to_owned(), sha256: Sha256([0; 32]) };
+        let program = ProgramFile { path: UNKNOWN.to_owned(), sha256: Sha256([0; 32]) };
         Ok(IdentifiedCaller { pid: 0, program, ancestors: Vec::new() })
     }
 }

@@ -23,7 +23,7 @@ const MAX_FILES: usize = 5_000;
 const MAX_BYTES: u64 = 200 << 20;
 const MAX_IGNORE_FILE: u64 = 1 << 20;
 
-/// Where the agent worked, and what it was before.
+/// The directory that the agent changed, and what it was before.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentRepository<'a> {
     /// The sandbox's root.
@@ -35,7 +35,7 @@ pub struct AgentRepository<'a> {
     /// The repository on the host.
     pub repository: &'a Path,
     /// Files that fullsend hid or added.
-    pub not_agents: &'a [PathBuf],
+    pub fullsend_files: &'a [PathBuf],
     /// Whether anything could be changed at all.
     pub writable: bool,
 }
@@ -51,21 +51,22 @@ pub struct Changes {
 
 /// `None` if nothing that git would look at was changed. `into` must not exist yet.
 pub fn collect(
-    worked: &AgentRepository<'_>,
+    agent_repository: &AgentRepository<'_>,
     into: &Path,
     guard: &Guard,
 ) -> Result<Option<Changes>, QuarantineError> {
-    if !worked.writable {
+    if !agent_repository.writable {
         return Ok(None);
     }
-    let unreadable = |source| QuarantineError::unreadable(worked.inside.to_owned(), source);
+    let unreadable = |source| QuarantineError::unreadable(agent_repository.inside.to_owned(), source);
     let directory = OFlags::RDONLY | OFlags::DIRECTORY;
     let view =
-        open_beneath(worked.root, worked.inside.trim_start_matches('/'), directory).map_err(unreadable)?;
-    let host = rustix::fs::open(worked.repository, directory | OFlags::CLOEXEC, Mode::empty());
+        open_beneath(agent_repository.root, agent_repository.inside.trim_start_matches('/'), directory)
+            .map_err(unreadable)?;
+    let host = rustix::fs::open(agent_repository.repository, directory | OFlags::CLOEXEC, Mode::empty());
     let host = host.map_err(|error| unreadable(error.into()))?;
-    let mut walk = RepositoryDiff { not_agents: worked.not_agents, found: Vec::new() };
-    walk.compare(view.as_fd(), host.as_fd(), worked.layer)?;
+    let mut walk = RepositoryDiff { fullsend_files: agent_repository.fullsend_files, found: Vec::new() };
+    walk.compare(view.as_fd(), host.as_fd(), agent_repository.layer)?;
     if walk.found.is_empty() {
         return Ok(None);
     }
@@ -74,7 +75,7 @@ pub fn collect(
         move |source| QuarantineError::Write { path, source }
     };
     std::fs::create_dir_all(into).map_err(written(into))?;
-    let files = not_ignored(walk.found, view.as_fd(), worked.repository, into)?;
+    let files = not_ignored(walk.found, view.as_fd(), agent_repository.repository, into)?;
     if files.is_empty() {
         std::fs::remove_dir_all(into).map_err(written(into))?;
         return Ok(None);

@@ -49,7 +49,7 @@ impl std::fmt::Display for QuarantineError {
             Self::Blocked(blocked) => blocked.fmt(f),
             Self::Read { path, source } => write!(f, "{path} cannot be read: {source}"),
             Self::Write { path, source } => write!(f, "cannot write {}: {source}", path.display()),
-            Self::Git(error) => write!(f, "the changes cannot be made a patch: {error}"),
+            Self::Git(error) => write!(f, "cannot create the patch: {error}"),
         }
     }
 }

@@ -91,11 +91,11 @@ impl Quarantined {
 /// Copies the output directory out, and what was changed in the repository.
 pub fn quarantine(
     attempt: Attempt,
-    worked: &AgentRepository<'_>,
+    agent_repository: &AgentRepository<'_>,
     directory: &Path,
     guard: &Guard,
 ) -> Result<Quarantined, QuarantineError> {
-    let Collected { files, changes } = collect(worked, directory, guard)?;
+    let Collected { files, changes } = collect(agent_repository, directory, guard)?;
     Ok(Quarantined { attempt, directory: directory.to_owned(), files, changes })
 }
 
@@ -108,7 +108,7 @@ pub struct Collected {
 
 /// Copies the output and the changes of the repository.
 pub fn collect(
-    worked: &AgentRepository<'_>,
+    agent_repository: &AgentRepository<'_>,
     directory: &Path,
     guard: &Guard,
 ) -> Result<Collected, QuarantineError> {
@@ -116,10 +116,11 @@ pub fn collect(
         .map_err(|source| QuarantineError::Write { path: directory.to_owned(), source })?;
     let mut copy =
         OutputCopier { into: directory, guard, files: Vec::new(), bytes: 0, names: BTreeMap::new() };
-    let output = open_beneath(worked.root, "sandbox/workspace/output", OFlags::RDONLY | OFlags::DIRECTORY)
-        .map_err(|source| QuarantineError::unreadable("output".to_owned(), source))?;
-    copy.all(&output)?;
-    let changes = changes::collect(worked, &directory.with_file_name("changed"), guard)?;
+    let output =
+        open_beneath(agent_repository.root, "sandbox/workspace/output", OFlags::RDONLY | OFlags::DIRECTORY)
+            .map_err(|source| QuarantineError::unreadable("output".to_owned(), source))?;
+    copy.copy_all(&output)?;
+    let changes = changes::collect(agent_repository, &directory.with_file_name("changed"), guard)?;
     Ok(Collected { files: copy.files, changes })
 }
 
@@ -133,10 +134,10 @@ struct OutputCopier<'a> {
 }
 
 impl OutputCopier<'_> {
-    fn all(&mut self, output: &OwnedFd) -> Result<(), QuarantineError> {
+    fn copy_all(&mut self, output: &OwnedFd) -> Result<(), QuarantineError> {
         let limits = WalkLimits { entries: MAX_ENTRIES, depth: MAX_DEPTH, unreadable: Unreadable::Fail };
         let copied = walk_tree(output, limits, &mut |entry: &TreeEntry<'_>| {
-            self.entry(entry)?;
+            self.copy_entry(entry)?;
             Ok(Descend::Yes)
         });
         copied.map_err(|error| match error {
@@ -149,7 +150,7 @@ impl OutputCopier<'_> {
         })
     }
 
-    fn entry(&mut self, entry: &TreeEntry<'_>) -> Result<(), QuarantineError> {
+    fn copy_entry(&mut self, entry: &TreeEntry<'_>) -> Result<(), QuarantineError> {
         let parent = entry.path.parent().unwrap_or(Path::new(""));
         let in_parent = |why| QuarantineError::Refused { path: shown(parent), why };
         let name = entry.name.to_str().ok_or_else(|| in_parent("has a name that is not UTF-8"))?;
@@ -180,14 +181,14 @@ impl OutputCopier<'_> {
         let about = rustix::fs::fstat(&file).map_err(|error| unreadable(path, error.into()))?;
         match FileType::from_raw_mode(about.st_mode) {
             FileType::RegularFile if about.st_nlink > 1 => Err(refused(path, "is a hard link")),
-            FileType::RegularFile => self.file(file, path),
+            FileType::RegularFile => self.copy_file(file, path),
             _ => Err(refused(path, "is neither a file nor a directory")),
         }
     }
 
-    fn file(&mut self, file: OwnedFd, path: &str) -> Result<(), QuarantineError> {
+    fn copy_file(&mut self, file: OwnedFd, path: &str) -> Result<(), QuarantineError> {
         if self.files.len() >= MAX_FILES {
-            return Err(refused(path, "is one file too many"));
+            return Err(refused(path, "exceeds the limit of 1000 files"));
         }
         let mut bytes = Vec::new();
         let left = MAX_BYTES - self.bytes;
@@ -203,13 +204,13 @@ impl OutputCopier<'_> {
         let target = self.into.join(path);
         let failed = |source| QuarantineError::Write { path: target.clone(), source };
         std::fs::create_dir_all(target.parent().unwrap_or(self.into)).map_err(failed)?;
-        std::fs::write(&target, self.clean(path, bytes)).map_err(failed)?;
+        std::fs::write(&target, self.redact(path, bytes)).map_err(failed)?;
         self.files.push(path.to_owned());
         Ok(())
     }
 
     /// Text is cleaned and redacted; JSON stays JSON. Other bytes are redacted.
-    fn clean(&self, path: &str, bytes: Vec<u8>) -> Vec<u8> {
+    fn redact(&self, path: &str, bytes: Vec<u8>) -> Vec<u8> {
         match String::from_utf8(bytes) {
             Ok(text) if path.ends_with(".json") => self.guard.redact_json(&text).into_owned().into_bytes(),
             Ok(text) => self.guard.redact(&text).into_owned().into_bytes(),

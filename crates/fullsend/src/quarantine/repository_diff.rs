@@ -43,7 +43,7 @@ struct Sides<'a> {
 
 pub struct RepositoryDiff<'a> {
     /// Relative paths that the view hides or that we put there: not the agent's doing.
-    pub not_agents: &'a [PathBuf],
+    pub fullsend_files: &'a [PathBuf],
     pub found: Vec<ChangedFile>,
 }
 
@@ -110,7 +110,7 @@ impl RepositoryDiff<'_> {
         };
         let change = match (kept(ours), kept(theirs)) {
             (None, None) => None,
-            _ if self.not_agents.iter().any(|own| own == Path::new(path)) => None,
+            _ if self.fullsend_files.iter().any(|own| own == Path::new(path)) => None,
             (Some(_), None) => Some(ChangeKind::Added),
             (None, Some(_)) => Some(ChangeKind::Deleted),
             (Some(ours), Some(theirs)) => {
@@ -256,7 +256,7 @@ mod tests {
         let open = |place: &tempfile::TempDir| {
             rustix::fs::open(place.path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap()
         };
-        let mut walk = RepositoryDiff { not_agents: &["masked/.env".into()], found: Vec::new() };
+        let mut walk = RepositoryDiff { fullsend_files: &["masked/.env".into()], found: Vec::new() };
         walk.compare(open(&view).as_fd(), open(&host).as_fd(), None).unwrap();
         let found: Vec<(&str, ChangeKind)> =
             walk.found.iter().map(|one| (one.path.as_str(), one.kind)).collect();
@@ -294,7 +294,7 @@ mod tests {
             rustix::fs::open(place.path(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap()
         };
         let found = || {
-            let mut walk = RepositoryDiff { not_agents: &[], found: Vec::new() };
+            let mut walk = RepositoryDiff { fullsend_files: &[], found: Vec::new() };
             walk.compare(open(&view).as_fd(), open(&host).as_fd(), Some(open(&layer).as_fd())).unwrap();
             walk.found.into_iter().map(|one| one.path).collect::<Vec<_>>()
         };

@@ -271,7 +271,7 @@ fn apply(record: &mut Record, envelope: &Envelope) {
         RunEvent::Finding(finding) => {
             *record.findings.entry(finding.severity.as_str().to_owned()).or_default() += 1;
         }
-        RunEvent::ScannerBroke { scanner, reason, .. } => {
+        RunEvent::ScannerFailed { scanner, reason, .. } => {
             record.broken_scanners.push(format!("{scanner}: {reason}"));
         }
         RunEvent::Scanner { family, by } => drop(record.scanners.insert(family.as_str().to_owned(), by)),
@@ -360,7 +360,8 @@ fn count_egress(record: &mut Record, event: &EgressEvent) {
 
 /// Writes `findings.jsonl` and `egress.jsonl`, the parts of the log that tools search.
 pub fn project(directory: &Path, events: &[Envelope]) -> std::io::Result<()> {
-    let is_finding = |event: &RunEvent| matches!(event, RunEvent::Finding(_) | RunEvent::ScannerBroke { .. });
+    let is_finding =
+        |event: &RunEvent| matches!(event, RunEvent::Finding(_) | RunEvent::ScannerFailed { .. });
     let findings = events.iter().filter(|envelope| is_finding(&envelope.event));
     let lines: String = findings
         .map(|envelope| format!("{}\n", serde_json::to_string(envelope).unwrap_or_default()))

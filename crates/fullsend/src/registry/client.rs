@@ -12,7 +12,7 @@ use super::challenge::{self, Challenge};
 use super::documents::{self, Blob, DocumentError, RegistryDocument};
 use super::error::PullError;
 use super::login::RegistryLogin;
-use crate::fetch::{Answer, Ask, DownloadError, Fetcher, HostNetwork, NetworkPlace, WebAddress};
+use crate::fetch::{Answer, FetchError, FetchRequest, Fetcher, HostNetwork, NetworkPlace, WebAddress};
 use crate::harness::image::{DOCKER_HUB, ImageName};
 use crate::image::BlobDigest;
 
@@ -59,7 +59,7 @@ impl RegistrySession {
         Ok(RegistryClient { session: self, fetcher })
     }
 
-    fn unreachable(&self, source: DownloadError) -> PullError {
+    fn unreachable(&self, source: FetchError) -> PullError {
         PullError::Unreachable { name: self.name.to_string(), source }
     }
 
@@ -75,7 +75,7 @@ impl RegistrySession {
         };
         let scheme = if self.network.is_plain(host) { "http" } else { "https" };
         let text = format!("{scheme}://{host}/v2/{}/{path}", self.name.repository);
-        WebAddress::parse(&text).map_err(|why| self.unreachable(DownloadError::Address { why }))
+        WebAddress::parse(&text).map_err(|why| self.unreachable(FetchError::Address { why }))
     }
 }
 
@@ -133,7 +133,8 @@ impl RegistryClient<'_> {
     fn ask(&self, path: &str, headers: &[(HeaderName, String)]) -> Result<Answer<'_>, PullError> {
         let address = self.session.address(path)?;
         let send = |authorization: Option<&Secret>| {
-            let answer = self.fetcher.get(&Ask { headers, authorization, ..Ask::new(&address) });
+            let answer =
+                self.fetcher.send(&FetchRequest { headers, authorization, ..FetchRequest::new(&address) });
             answer.map_err(|source| self.session.unreachable(source))
         };
         let known = || self.session.authorization.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -192,7 +193,11 @@ impl RegistryClient<'_> {
             let token = escaped(token.reveal());
             let form = format!("grant_type=refresh_token&client_id=fullsend&refresh_token={token}&{query}");
             let form = Secret::new(form);
-            self.fetcher.get(&Ask { form: Some(&form), named_by: Some(registry), ..Ask::new(&address) })
+            self.fetcher.send(&FetchRequest {
+                form: Some(&form),
+                named_by: Some(registry),
+                ..FetchRequest::new(&address)
+            })
         } else {
             let separator = if address.target.contains('?') { '&' } else { '?' };
             address.target.push_str(&format!("{separator}{query}"));
@@ -200,9 +205,12 @@ impl RegistryClient<'_> {
                 Some(RegistryLogin::Password { user, password }) => Some(basic(user, password)),
                 _ => None,
             };
-            let ask =
-                Ask { authorization: password.as_ref(), named_by: Some(registry), ..Ask::new(&address) };
-            self.fetcher.get(&ask)
+            let ask = FetchRequest {
+                authorization: password.as_ref(),
+                named_by: Some(registry),
+                ..FetchRequest::new(&address)
+            };
+            self.fetcher.send(&ask)
         };
         let answer = answer.map_err(|error| failed(error.to_string()))?;
         let status = answer.status;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use crate::fetch::DownloadError;
+use crate::fetch::FetchError;
 
 #[derive(Debug)]
 pub enum PullError {
@@ -20,7 +20,7 @@ pub enum PullError {
     /// The registry cannot be reached.
     Unreachable {
         name: String,
-        source: DownloadError,
+        source: FetchError,
     },
     /// The registry said no.
     Answered {

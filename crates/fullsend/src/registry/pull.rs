@@ -303,7 +303,7 @@ impl<'a> Download<'a> {
         PullError::Refused { name: self.asked.to_string(), why }
     }
 
-    fn unreachable(&self, source: crate::fetch::DownloadError) -> PullError {
+    fn unreachable(&self, source: crate::fetch::FetchError) -> PullError {
         PullError::Unreachable { name: self.asked.to_string(), source }
     }
 

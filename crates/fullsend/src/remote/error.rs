@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::fetch::DownloadError;
+use crate::fetch::FetchError;
 use crate::git::GitError;
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub enum RemoteError {
     },
     Download {
         url: String,
-        source: DownloadError,
+        source: FetchError,
     },
     Status {
         url: String,

@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use crate::event::log::sha256;
-use crate::fetch::{Answer, Ask, DownloadError, Fetcher, HostNetwork, NetworkPlace, Post, WebAddress};
+use crate::fetch::{Answer, FetchError, FetchRequest, Fetcher, HostNetwork, NetworkPlace, Post, WebAddress};
 use crate::harness::reference::{PinnedUrl, UrlPin, UrlPrefix};
 pub use error::RemoteError;
 use lock::{HarnessLock, ResourceLock};
@@ -346,7 +346,7 @@ impl RemoteResources {
         let download = |source| RemoteError::Download { url: shown.to_owned(), source };
         let network = HostNetwork::of_host(&variables, Vec::new()).map_err(download)?;
         let fetcher = Fetcher::new(network).map_err(download)?;
-        let address = WebAddress::parse(address).map_err(|why| download(DownloadError::Address { why }))?;
+        let address = WebAddress::parse(address).map_err(|why| download(FetchError::Address { why }))?;
         let permit = |address: &WebAddress, place: NetworkPlace| {
             let url = format!("{}{}", address.origin(), address.target);
             if only.is_some_and(|only| !only.iter().any(|prefix| prefix.covers_url(&url))) {
@@ -356,7 +356,12 @@ impl RemoteResources {
         };
         let version = [(hyper::header::HeaderName::from_static("git-protocol"), "version=2".to_owned())];
         let headers: &[_] = if post.is_some() { &version } else { &[] };
-        let answer = fetcher.get(&Ask { permit: Some(&permit), post, headers, ..Ask::new(&address) });
+        let answer = fetcher.send(&FetchRequest {
+            permit: Some(&permit),
+            post,
+            headers,
+            ..FetchRequest::new(&address)
+        });
         let answer = answer.map_err(download)?;
         if answer.status != 200 {
             return Err(RemoteError::Status { url: shown.to_owned(), status: answer.status.as_u16() });
@@ -379,12 +384,17 @@ fn permit(address: &WebAddress, place: NetworkPlace, internal_hosts: &[String]) 
     Err(format!("{} is in an internal network and is not one of `internal_hosts`", address.authority()))
 }
 
-fn body(mut answer: Answer<'_>, url: &str, most: usize, deadline: Instant) -> Result<Vec<u8>, RemoteError> {
+fn body(
+    mut answer: Answer<'_>,
+    url: &str,
+    max_bytes: usize,
+    deadline: Instant,
+) -> Result<Vec<u8>, RemoteError> {
     let failed = |source| RemoteError::Download { url: url.to_owned(), source };
     let mut bytes = Vec::new();
     while let Some(part) = answer.next().map_err(failed)? {
-        if bytes.len() + part.len() > most {
-            return Err(failed(DownloadError::TooLarge { address: url.to_owned(), most }));
+        if bytes.len() + part.len() > max_bytes {
+            return Err(failed(FetchError::TooLarge { address: url.to_owned(), max_bytes }));
         }
         bytes.extend_from_slice(&part);
         if Instant::now() > deadline {

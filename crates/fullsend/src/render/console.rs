@@ -117,7 +117,7 @@ fn line(event: &RunEvent) -> Option<String> {
             let action = action.as_str();
             Some(format!("  finding   {severity} {rule} in {place}, line {line}: {action}"))
         }
-        RunEvent::ScannerBroke { place, scanner, reason, .. } => {
+        RunEvent::ScannerFailed { place, scanner, reason, .. } => {
             Some(format!("  broken    the scanner {scanner} on {place}: {reason}"))
         }
         RunEvent::ReviewRequested { label } => Some(format!("  review    set the label {label}")),

@@ -6,7 +6,7 @@ use yaml::{Decoder, Diagnostic, Node, Shape, Span, Value};
 
 use super::layers::{Found, LayerKind};
 use super::library::Library;
-use crate::fetch::DownloadError;
+use crate::fetch::FetchError;
 use crate::harness::Harness;
 use crate::harness::reference::{LocalPath, PinnedUrl, Ref, UrlPin, UrlPrefix};
 use crate::remote::{RemoteError, RemoteUse, companion_root};
@@ -188,7 +188,7 @@ pub fn not_fetched(field: &str, error: &RemoteError, at: Span) -> Diagnostic {
             .help("run once without `--offline`, or run `fullsend lock`"),
         RemoteError::NoCache | RemoteError::Store { .. } => Diagnostic::error("remote-cache", at, message)
             .help("set XDG_CACHE_HOME to a directory of your own"),
-        RemoteError::Download { source: DownloadError::Refused { .. }, .. } => {
+        RemoteError::Download { source: FetchError::Refused { .. }, .. } => {
             Diagnostic::error("remote-refused", at, message).help(
                 "the organisation lists hosts of its own network in `internal_hosts` of its config.yaml",
             )

@@ -253,7 +253,7 @@ fn with_limits(why: &str, ready: &Ready) -> String {
 
 /// The agent's repository, and its state before the run.
 pub(super) fn agent_repository<'a>(ready: &'a Ready, repository: &'a Path) -> AgentRepository<'a> {
-    let Provisioned { inputs, sandbox, not_agents, changed, .. } = &ready.provisioned;
+    let Provisioned { inputs, sandbox, fullsend_files, changed, .. } = &ready.provisioned;
     let writable = !inputs.checked().resolved.harness.readonly_repo.value;
     let layer = changed.as_ref().map(AsFd::as_fd);
     AgentRepository {
@@ -261,7 +261,7 @@ pub(super) fn agent_repository<'a>(ready: &'a Ready, repository: &'a Path) -> Ag
         inside: ready.repository(),
         layer,
         repository,
-        not_agents,
+        fullsend_files,
         writable,
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::Outcome;
-use crate::backend::openshell::GatewayError;
+use crate::backend::openshell::OpenshellError;
 use crate::backend::{CommandError, TeardownError};
 use crate::bootstrap::BootstrapError;
 use crate::cancel::CancelReason;
@@ -83,7 +83,7 @@ impl Stop {
     }
 
     /// The gateway that has the sandbox failed.
-    pub fn sandbox_lost(error: &GatewayError) -> Self {
+    pub fn sandbox_lost(error: &OpenshellError) -> Self {
         Self::new(EndCause::SandboxUnavailable, error.to_string())
     }
 
@@ -173,8 +173,8 @@ impl From<CredentialError> for Stop {
 }
 
 impl From<Blocked> for Stop {
-    fn from(barred: Blocked) -> Self {
-        Self::security(&barred.to_string())
+    fn from(blocked: Blocked) -> Self {
+        Self::security(&blocked.to_string())
     }
 }
 
@@ -191,8 +191,8 @@ impl From<ProvisionError> for Stop {
             ProvisionError::Image(RunImageError::Image(error)) => of_image(&error),
             ProvisionError::Image(RunImageError::Pull(error)) => of_pull(&error),
             ProvisionError::Repository(_) | ProvisionError::Network(_) => Self::setup(reason),
-            ProvisionError::Openshell(GatewayError::Cancelled) => Self::new(EndCause::Interrupted, reason),
-            ProvisionError::Blocked(barred) => barred.into(),
+            ProvisionError::Openshell(OpenshellError::Cancelled) => Self::new(EndCause::Interrupted, reason),
+            ProvisionError::Blocked(blocked) => blocked.into(),
             ProvisionError::Proof(_) => Self::new(EndCause::SecurityStop, reason),
             ProvisionError::NotReady { .. }
             | ProvisionError::Guard(_)
@@ -230,8 +230,8 @@ fn of_pull(error: &PullError) -> Stop {
 impl From<BootstrapError> for Stop {
     fn from(error: BootstrapError) -> Self {
         match error {
-            BootstrapError::Blocked(barred) => barred.into(),
-            BootstrapError::Gateway(error) => Self::sandbox_lost(&error),
+            BootstrapError::Blocked(blocked) => blocked.into(),
+            BootstrapError::Openshell(error) => Self::sandbox_lost(&error),
             error => Self::setup(error.to_string()),
         }
     }
@@ -240,7 +240,7 @@ impl From<BootstrapError> for Stop {
 impl From<RuntimeError> for Stop {
     fn from(error: RuntimeError) -> Self {
         match error {
-            RuntimeError::Start(CommandError::Gateway(error)) => Self::sandbox_lost(&error),
+            RuntimeError::Start(CommandError::Openshell(error)) => Self::sandbox_lost(&error),
             RuntimeError::Start(_) | RuntimeError::Stream(_) | RuntimeError::State { .. } => {
                 Self::agent_failed(&error.to_string())
             }

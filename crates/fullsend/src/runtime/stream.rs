@@ -188,7 +188,7 @@ mod tests {
 
     /// A stream without an end and without a line in it costs no more than one line.
     #[test]
-    fn what_is_held_is_bounded() {
+    fn buffered_bytes_are_bounded() {
         let mut lines = Lines::default();
         let portion = vec![b'x'; 1 << 20];
         for _ in 0..256 {

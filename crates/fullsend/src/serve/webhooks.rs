@@ -31,7 +31,7 @@ pub struct IncomingWebhook {
     pub secret: String,
     pub target: WebhookTarget,
     /// Whether events of people without write access count as well.
-    pub anyone: bool,
+    pub allow_non_writers: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +136,7 @@ impl IncomingWebhook {
             WebhookForge::Gitlab => TriggerEvent::of_gitlab(kind, payload),
         };
         let event = event.ok_or_else(|| format!("events `{kind}` start nothing"))?;
-        if !self.anyone && !event.is_authorized() {
+        if !self.allow_non_writers && !event.is_authorized() {
             return Err("the forge does not say that the actor may write to the repository".to_owned());
         }
         Ok(event)

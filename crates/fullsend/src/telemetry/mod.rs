@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::event::log::{self, LogError};
-use crate::fetch::{Ask, DownloadError, Fetcher, HostNetwork, Post, WebAddress};
+use crate::fetch::{FetchError, FetchRequest, Fetcher, HostNetwork, Post, WebAddress};
 use crate::record::conversation;
 use crate::render::otlp::{self, BatchLimit};
 use settings::{SettingsError, TelemetrySettings};
@@ -35,7 +35,7 @@ pub struct CollectorEndpoint {
 pub enum TelemetryError {
     Settings(SettingsError),
     Log(LogError),
-    Send(DownloadError),
+    Send(FetchError),
     /// The collector answered with an error.
     Status {
         address: String,
@@ -132,11 +132,11 @@ fn post(
         return Err(TelemetryError::Timeout { address });
     }
     let bytes = request.to_string().into_bytes();
-    let answer = fetcher.get(&Ask {
+    let answer = fetcher.send(&FetchRequest {
         headers: &endpoint.headers,
         post: Some(Post { content_type: "application/json", bytes: &bytes }),
         timeout,
-        ..Ask::new(&endpoint.address)
+        ..FetchRequest::new(&endpoint.address)
     });
     let answer = answer.map_err(TelemetryError::Send)?;
     if !answer.status.is_success() {

@@ -246,7 +246,7 @@ impl Ledger {
         Ok(HighestCost {
             input,
             output: request.max_tokens.unwrap_or(longest),
-            input_cost: rates.map_or(Money(0), |rates| Money(rates.dearest_input().0.saturating_mul(input))),
+            input_cost: rates.map_or(Money(0), |rates| Money(rates.max_input_rate().0.saturating_mul(input))),
             output_rate: rates.map_or(Money(0), |rates| rates.output),
         })
     }

@@ -144,9 +144,9 @@ pub struct Gateway {
     retry: RetryLimits,
     credential: Option<String>,
     /// Whether the upstream has ever answered.
-    contact: AtomicBool,
+    upstream_answered: AtomicBool,
     /// Whether the upstream refused the key.
-    refused_key: AtomicBool,
+    key_refused: AtomicBool,
     /// Why the model could not be reached until the retry time was over (`RetryLimits`).
     unavailable: Mutex<Option<String>>,
     /// The last conversation that did not fit into a model's context.
@@ -192,8 +192,8 @@ impl Gateway {
             fallback,
             retry,
             credential,
-            contact: AtomicBool::new(false),
-            refused_key: AtomicBool::new(false),
+            upstream_answered: AtomicBool::new(false),
+            key_refused: AtomicBool::new(false),
             unavailable: Mutex::new(None),
             too_long: Mutex::new(None),
             start,
@@ -272,22 +272,22 @@ impl Gateway {
         own.map_or(&self.backoff, |(_, backoff)| backoff)
     }
 
-    fn mark_contact(&self) {
-        self.contact.store(true, Ordering::Relaxed);
+    fn mark_upstream_answered(&self) {
+        self.upstream_answered.store(true, Ordering::Relaxed);
     }
 
-    fn had_contact(&self) -> bool {
-        self.contact.load(Ordering::Relaxed)
+    fn has_upstream_answered(&self) -> bool {
+        self.upstream_answered.load(Ordering::Relaxed)
     }
 
     /// Names the key that the upstream does not accept, if there is one.
     pub fn refused_credential(&self) -> Option<String> {
-        let refused = self.refused_key.load(Ordering::Relaxed);
+        let refused = self.key_refused.load(Ordering::Relaxed);
         self.credential.clone().filter(|_| refused)
     }
 
-    fn credential_refused(&self, exchange: u64, status: u16) {
-        self.refused_key.store(true, Ordering::Relaxed);
+    fn mark_credential_refused(&self, exchange: u64, status: u16) {
+        self.key_refused.store(true, Ordering::Relaxed);
         if let Some(credential) = &self.credential {
             self.emit(ModelEvent::CredentialRefused { exchange, status, credential: credential.clone() });
         }

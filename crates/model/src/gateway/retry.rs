@@ -83,7 +83,7 @@ impl Sending<'_> {
             let (sent, failure) = self.judge(sent).await;
             let Some(failure) = failure else {
                 permit.report_not_busy();
-                self.gateway.mark_contact();
+                self.gateway.mark_upstream_answered();
                 return self.finish(sent).await.map_err(SendError::Refused);
             };
             let wait = if failure.is_busy {
@@ -93,14 +93,15 @@ impl Sending<'_> {
                 self.gateway.limits.backoff.wait_after(tries)
             };
             if failure.status.is_some() {
-                self.gateway.mark_contact();
+                self.gateway.mark_upstream_answered();
             }
             let too_late = give_up.is_none_or(|until| Instant::now() + wait > until);
             if self.has_fallback && (too_late || tries >= TRIES_BEFORE_FALLBACK) {
                 let fault = Fault::new(FaultKind::Overloaded, failure.reason.clone());
                 return Err(SendError::Busy(fault, failure.reason));
             }
-            let hopeless = !self.gateway.had_contact() && tries >= self.gateway.retry.first_contact_tries;
+            let hopeless =
+                !self.gateway.has_upstream_answered() && tries >= self.gateway.retry.first_contact_tries;
             if too_late || hopeless {
                 if give_up.is_some() {
                     self.gateway.mark_unavailable(&failure.reason);
@@ -179,7 +180,7 @@ impl Sending<'_> {
             Err(error) => Err(Fault::new(FaultKind::Upstream, error.to_string())),
             Ok(response) => {
                 if matches!(response.status, 401 | 403) {
-                    self.gateway.credential_refused(self.exchange, response.status);
+                    self.gateway.mark_credential_refused(self.exchange, response.status);
                 }
                 if !matches!(response.status, 400 | 413) {
                     return Ok(response);

@@ -34,9 +34,9 @@ impl fmt::Display for TranslateError {
 
 impl std::error::Error for TranslateError {}
 
-/// The wire format of a service into which requests of a runtime are translated. `None`: there is no translation.
-pub fn target(from: Wire, taken: &[Wire]) -> Option<Wire> {
-    let to_chat = from != Wire::Chat && taken.contains(&Wire::Chat);
+/// The format to translate a runtime's requests into. `None`: there is no translation.
+pub fn target(from: Wire, accepted: &[Wire]) -> Option<Wire> {
+    let to_chat = from != Wire::Chat && accepted.contains(&Wire::Chat);
     to_chat.then_some(Wire::Chat)
 }
 

@@ -4,7 +4,7 @@
 use super::aws_time;
 use super::fetch::{TokenHost, TokenRequest, encode, fetch_json};
 use super::service::{NamedCredential, ServiceSettings};
-use super::token_cache::Made;
+use super::token_cache::IssuedToken;
 use egress::credentials::{CredentialSource, Secret};
 use egress::dial::Dialer;
 use egress::sigv4::AwsKey;
@@ -69,7 +69,7 @@ impl AwsOrigin {
         Some(Self::ProfileFile { path, profile: setting("profile").unwrap_or_else(|| "default".to_owned()) })
     }
 
-    pub(super) async fn key(&self, dialer: &Dialer) -> Result<Made<AwsKey>, String> {
+    pub(super) async fn key(&self, dialer: &Dialer) -> Result<IssuedToken<AwsKey>, String> {
         match self {
             Self::Named { id, secret, session_token } => {
                 let token = match session_token {
@@ -79,7 +79,7 @@ impl AwsOrigin {
                 let value =
                     AwsKey { id: reveal(id).await?, secret: reveal(secret).await?, session_token: token };
                 // The sources know when they expire.
-                Ok(Made { value, until: Some(Instant::now()) })
+                Ok(IssuedToken { value, until: Some(Instant::now()) })
             }
             Self::Printed(source) => {
                 let value: Value = serde_json::from_str(reveal(source).await?.reveal())
@@ -136,7 +136,7 @@ async fn read(path: &str) -> Result<String, String> {
     text.map_err(|error| format!("{path} cannot be read: {error}"))
 }
 
-fn key_of(value: &Value, token_name: &str) -> Result<Made<AwsKey>, String> {
+fn key_of(value: &Value, token_name: &str) -> Result<IssuedToken<AwsKey>, String> {
     let text = |name: &str| value[name].as_str().map(|text| Secret::new(text.to_owned()));
     let (Some(id), Some(secret)) = (text("AccessKeyId"), text("SecretAccessKey")) else {
         return Err("AWS answered without a key".to_owned());
@@ -146,11 +146,11 @@ fn key_of(value: &Value, token_name: &str) -> Result<Made<AwsKey>, String> {
         value["Expiration"].as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let expires = by_text.or_else(|| by_number.map(|since| SystemTime::UNIX_EPOCH + since));
     let until = expires.map(|at| Instant::now() + at.duration_since(SystemTime::now()).unwrap_or_default());
-    Ok(Made { value: AwsKey { id, secret, session_token: text(token_name) }, until })
+    Ok(IssuedToken { value: AwsKey { id, secret, session_token: text(token_name) }, until })
 }
 
 /// The key of one profile in an INI file.
-fn profile_key(text: &str, profile: &str) -> Option<Made<AwsKey>> {
+fn profile_key(text: &str, profile: &str) -> Option<IssuedToken<AwsKey>> {
     let mut inside = false;
     let mut found = std::collections::BTreeMap::new();
     for line in text.lines().map(str::trim) {
@@ -166,7 +166,7 @@ fn profile_key(text: &str, profile: &str) -> Option<Made<AwsKey>> {
         session_token: found.remove("aws_session_token"),
     };
     // The file may be renewed at any time.
-    Some(Made { value, until: Some(Instant::now()) })
+    Some(IssuedToken { value, until: Some(Instant::now()) })
 }
 
 #[cfg(test)]

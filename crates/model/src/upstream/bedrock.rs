@@ -10,7 +10,7 @@ use super::service::{
     BETA, KeyHeader, ServiceError, ServiceHost, ServiceRequest, ServiceSettings, keep_hosted_betas,
     vendor_headers,
 };
-use super::token_cache::{LearnSecret, Made, TokenCache};
+use super::token_cache::{IssuedToken, LearnSecret, TokenCache};
 use bytes::Bytes;
 use egress::sigv4::{AwsKey, SignedPayload, SignedRequest, sign};
 use hyper::HeaderMap;
@@ -113,7 +113,7 @@ impl Bedrock {
         Ok(())
     }
 
-    async fn make_key(&self, origin: &AwsOrigin, at: ServiceHost<'_>) -> Result<Made<AwsKey>, String> {
+    async fn make_key(&self, origin: &AwsOrigin, at: ServiceHost<'_>) -> Result<IssuedToken<AwsKey>, String> {
         let made = origin.key(at.dialer).await?;
         if let Some(learn) = &self.learn {
             learn(made.value.secret.reveal());

@@ -2,7 +2,7 @@
 //! federation, or the metadata server. No key file is needed inside the sandbox.
 
 use super::fetch::{TokenHost, TokenRequest, fetch, fetch_json, form};
-use super::token_cache::Made;
+use super::token_cache::IssuedToken;
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use egress::credentials::Secret;
 use egress::dial::Dialer;
@@ -114,9 +114,9 @@ impl GoogleSource {
         }
     }
 
-    pub(super) async fn token(&self, dialer: &Dialer) -> Result<Made<Secret>, String> {
+    pub(super) async fn token(&self, dialer: &Dialer) -> Result<IssuedToken<Secret>, String> {
         match self {
-            Self::Token(token) => Ok(Made { value: token.clone(), until: None }),
+            Self::Token(token) => Ok(IssuedToken { value: token.clone(), until: None }),
             Self::Metadata { host } => {
                 let url = format!(
                     "http://{host}/computeMetadata/v1/instance/service-accounts/default/token?scopes={SCOPE}"
@@ -188,7 +188,7 @@ impl GoogleSource {
     }
 }
 
-async fn post(dialer: &Dialer, url: &str, fields: &[(&str, &str)]) -> Result<Made<Secret>, String> {
+async fn post(dialer: &Dialer, url: &str, fields: &[(&str, &str)]) -> Result<IssuedToken<Secret>, String> {
     let request = TokenRequest {
         method: Method::POST,
         url,
@@ -199,11 +199,11 @@ async fn post(dialer: &Dialer, url: &str, fields: &[(&str, &str)]) -> Result<Mad
     granted(&fetch_json(dialer, request).await?)
 }
 
-fn granted(answer: &Value) -> Result<Made<Secret>, String> {
+fn granted(answer: &Value) -> Result<IssuedToken<Secret>, String> {
     let token = answer["access_token"].as_str().filter(|token| !token.is_empty());
     let token = token.ok_or("the token service answered without an access_token")?;
     let life = answer["expires_in"].as_u64().map(Duration::from_secs);
-    Ok(Made {
+    Ok(IssuedToken {
         value: Secret::new(token.to_owned()),
         until: life.and_then(|life| Instant::now().checked_add(life)),
     })
@@ -235,7 +235,7 @@ async fn subject_token(source: &SubjectSource, dialer: &Dialer) -> Result<String
         .ok_or_else(|| format!("the subject token has no field `{field}`"))
 }
 
-async fn impersonate(dialer: &Dialer, url: &str, token: &Secret) -> Result<Made<Secret>, String> {
+async fn impersonate(dialer: &Dialer, url: &str, token: &Secret) -> Result<IssuedToken<Secret>, String> {
     let mut authorization =
         HeaderValue::from_str(&format!("Bearer {}", token.reveal())).map_err(|error| error.to_string())?;
     authorization.set_sensitive(true);
@@ -249,7 +249,7 @@ async fn impersonate(dialer: &Dialer, url: &str, token: &Secret) -> Result<Made<
     };
     let answer = fetch_json(dialer, request).await?;
     let token = answer["accessToken"].as_str().ok_or("impersonation answered without an accessToken")?;
-    Ok(Made { value: Secret::new(token.to_owned()), until: Some(Instant::now() + LIFE) })
+    Ok(IssuedToken { value: Secret::new(token.to_owned()), until: Some(Instant::now() + LIFE) })
 }
 
 /// A service account's key.

@@ -12,11 +12,11 @@ const REFRESH_BEFORE: Duration = Duration::from_secs(300);
 pub type LearnSecret = Arc<dyn Fn(&str) + Send + Sync>;
 
 pub(super) struct TokenCache<T> {
-    last: Mutex<Option<Made<T>>>,
+    last: Mutex<Option<IssuedToken<T>>>,
 }
 
 #[derive(Clone)]
-pub(super) struct Made<T> {
+pub(super) struct IssuedToken<T> {
     pub(super) value: T,
     /// `None`: it does not expire.
     pub(super) until: Option<Instant>,
@@ -31,7 +31,7 @@ impl<T: Clone> TokenCache<T> {
     pub(super) async fn get<F, M>(&self, make: F) -> Result<T, String>
     where
         F: FnOnce() -> M,
-        M: Future<Output = Result<Made<T>, String>>,
+        M: Future<Output = Result<IssuedToken<T>, String>>,
     {
         let mut last = self.last.lock().await;
         if let Some(made) = last.as_ref().filter(|made| made.is_fresh(REFRESH_BEFORE)) {
@@ -48,7 +48,7 @@ impl<T: Clone> TokenCache<T> {
     }
 }
 
-impl<T> Made<T> {
+impl<T> IssuedToken<T> {
     fn is_fresh(&self, margin: Duration) -> bool {
         self.until.is_none_or(|until| until > Instant::now() + margin)
     }
@@ -64,7 +64,7 @@ mod tests {
             .get(|| async {
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 let value = count.fetch_add(1, Ordering::SeqCst);
-                Ok(Made { value, until: Some(Instant::now() + Duration::from_secs(life)) })
+                Ok(IssuedToken { value, until: Some(Instant::now() + Duration::from_secs(life)) })
             })
             .await
     }
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(get(&short, &count, 200).await, Ok(1));
         assert_eq!(get(&short, &count, 200).await, Ok(2), "200 s are less than the margin");
         let failed: Result<u32, String> = short.get(|| async { Err("down".to_owned()) }).await;
-        assert_eq!(failed, Ok(2), "the last one still holds");
+        assert_eq!(failed, Ok(2), "the last one is still valid");
         let never: Result<u32, String> = TokenCache::new().get(|| async { Err("down".to_owned()) }).await;
         assert_eq!(never, Err("down".to_owned()));
     }

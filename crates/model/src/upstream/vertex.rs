@@ -8,7 +8,7 @@ use super::request::UpstreamRequest;
 use super::service::{
     ServiceError, ServiceHost, ServiceRequest, ServiceSettings, keep_hosted_betas, vendor_headers,
 };
-use super::token_cache::{LearnSecret, Made, TokenCache};
+use super::token_cache::{IssuedToken, LearnSecret, TokenCache};
 use bytes::Bytes;
 use egress::credentials::{CredentialSource, Secret};
 use hyper::header::{AUTHORIZATION, HeaderValue};
@@ -102,7 +102,7 @@ impl Vertex {
         Ok(ServiceRequest { target: at.base.target(&path, None), headers, body })
     }
 
-    async fn make_token(&self, at: ServiceHost<'_>) -> Result<Made<GoogleToken>, String> {
+    async fn make_token(&self, at: ServiceHost<'_>) -> Result<IssuedToken<GoogleToken>, String> {
         let source = match &self.origin {
             TokenOrigin::Metadata { host } => GoogleSource::metadata(host.as_deref()),
             TokenOrigin::File(path) => GoogleSource::parse(&read(path).await?)?,
@@ -115,14 +115,14 @@ impl Vertex {
                 }
             }
         };
-        let Made { value: token, until } = source.token(at.dialer).await?;
+        let IssuedToken { value: token, until } = source.token(at.dialer).await?;
         if let Some(learn) = &self.learn {
             learn(token.reveal());
         }
         let project = source.project().filter(|name| is_project(name)).map(str::to_owned);
         // A command's token is asked for at each request: its own source knows when it expires.
         let until = if matches!(source, GoogleSource::Token(_)) { Some(Instant::now()) } else { until };
-        Ok(Made { value: GoogleToken { token, project }, until })
+        Ok(IssuedToken { value: GoogleToken { token, project }, until })
     }
 }
 

@@ -77,7 +77,7 @@ fn run_trial(scratch: &Path, init: InitProgram) -> Result<Trial, String> {
     let lower = base.join("lower");
     std::fs::create_dir_all(&lower).map_err(|e| format!("{}: {e}", lower.display()))?; // removed below
     let outcome = start_trial(&base, lower, init);
-    let removed = crate::tree::remove_all(&base);
+    let removed = crate::remove_tree::remove_all(&base);
     let trial = outcome?;
     removed.map_err(|e| format!("{}: {e}", base.display()))?;
     Ok(trial)

@@ -5,7 +5,7 @@ use super::proc::NestedNamespaces;
 use super::views::ViewFact;
 use super::{landlock_rules, seccomp};
 use crate::defences::Defences;
-use crate::describe::{Description, IsolationLayer, Limit, SandboxPart, Status};
+use crate::describe::{Description, IsolationMechanism, Limit, SandboxPart, Status};
 use crate::identity::Mapping;
 use crate::spec::{SandboxLimits, SandboxSpec, SystemCalls};
 use crate::step::{AtStep, StartStep, StepError};
@@ -39,53 +39,57 @@ pub(super) fn confine(
     // After the pivot: its rules name paths of the new root.
     at(StartStep::Landlock)?;
     let landlock = landlock_rules::restrict(spec)?;
-    description.add(SandboxPart::Layer(IsolationLayer::Landlock), landlock.status, landlock.reason);
+    description.add(SandboxPart::Mechanism(IsolationMechanism::Landlock), landlock.status, landlock.reason);
     // Last: it denies calls that the steps above make.
     at(StartStep::Seccomp)?;
-    if !spec.defences.has(IsolationLayer::Seccomp) {
-        description.add(SandboxPart::Layer(IsolationLayer::Seccomp), Status::Absent, "left out");
+    if !spec.defences.has(IsolationMechanism::Seccomp) {
+        description.add(SandboxPart::Mechanism(IsolationMechanism::Seccomp), Status::Absent, "left out");
     } else {
         sys::install_filter(&seccomp::program(spec.system_calls)).at(StartStep::Seccomp, "the filter")?;
         let reason = match spec.system_calls {
             SystemCalls::AllButDenied => "deny list, foreign architectures killed",
             SystemCalls::OnlyAllowed => "allow list, foreign architectures killed",
         };
-        description.add(SandboxPart::Layer(IsolationLayer::Seccomp), Status::Enforced, reason);
+        description.add(SandboxPart::Mechanism(IsolationMechanism::Seccomp), Status::Enforced, reason);
     }
     Ok(description)
 }
 
 fn namespaces(defences: &Defences, description: &mut Description) {
-    let layers = [
-        IsolationLayer::UserNamespace,
-        IsolationLayer::MountNamespace,
-        IsolationLayer::PidNamespace,
-        IsolationLayer::NetworkNamespace,
-        IsolationLayer::IpcNamespace,
-        IsolationLayer::UtsNamespace,
-        IsolationLayer::CgroupNamespace,
+    let mechanisms = [
+        IsolationMechanism::UserNamespace,
+        IsolationMechanism::MountNamespace,
+        IsolationMechanism::PidNamespace,
+        IsolationMechanism::NetworkNamespace,
+        IsolationMechanism::IpcNamespace,
+        IsolationMechanism::UtsNamespace,
+        IsolationMechanism::CgroupNamespace,
     ];
-    for layer in layers {
-        add_unless_left_out(layer, defences, "its own", description);
+    for mechanism in mechanisms {
+        add_unless_left_out(mechanism, defences, "its own", description);
     }
     description.add(
-        SandboxPart::Layer(IsolationLayer::Root),
+        SandboxPart::Mechanism(IsolationMechanism::Root),
         Status::Enforced,
         "pivot_root into listed mounts only",
     );
-    add_unless_left_out(IsolationLayer::Proc, defences, "its own, masked", description);
-    description.add(SandboxPart::Layer(IsolationLayer::Descriptors), Status::Enforced, "none inherited");
+    add_unless_left_out(IsolationMechanism::Proc, defences, "its own, masked", description);
+    description.add(
+        SandboxPart::Mechanism(IsolationMechanism::Descriptors),
+        Status::Enforced,
+        "none inherited",
+    );
 }
 
 fn add_unless_left_out(
-    layer: IsolationLayer,
+    mechanism: IsolationMechanism,
     defences: &Defences,
     reason: &str,
     description: &mut Description,
 ) {
     let (status, reason) =
-        if defences.has(layer) { (Status::Enforced, reason) } else { (Status::Absent, "left out") };
-    description.add(SandboxPart::Layer(layer), status, reason);
+        if defences.has(mechanism) { (Status::Enforced, reason) } else { (Status::Absent, "left out") };
+    description.add(SandboxPart::Mechanism(mechanism), status, reason);
 }
 
 fn identity(mapping: Mapping, description: &mut Description) {
@@ -97,7 +101,7 @@ fn identity(mapping: Mapping, description: &mut Description) {
             format!("the caller's own; an ordinary user cannot drop its {count} supplementary groups")
         }
     };
-    description.add(SandboxPart::Layer(IsolationLayer::Identity), Status::Enforced, reason);
+    description.add(SandboxPart::Mechanism(IsolationMechanism::Identity), Status::Enforced, reason);
 }
 
 fn views(views: &[(PathBuf, ViewFact)], description: &mut Description) {
@@ -108,7 +112,7 @@ fn views(views: &[(PathBuf, ViewFact)], description: &mut Description) {
             ViewFact::Copied => "copied",
         };
         description.add(
-            SandboxPart::Layer(IsolationLayer::Views),
+            SandboxPart::Mechanism(IsolationMechanism::Views),
             Status::Enforced,
             format!("{}: {how}", path.display()),
         );
@@ -157,7 +161,7 @@ fn nested_namespaces(nested: NestedNamespaces, description: &mut Description) {
         NestedNamespaces::LeftToSeccomp => (Status::Enforced, "seccomp; this kernel has no sysctl for it"),
         NestedNamespaces::LeftOut => (Status::Absent, "left out"),
     };
-    description.add(SandboxPart::Layer(IsolationLayer::NestedNamespaces), status, reason);
+    description.add(SandboxPart::Mechanism(IsolationMechanism::NestedNamespaces), status, reason);
 }
 
 fn drop_capabilities(description: &mut Description) -> Result<(), StepError> {
@@ -183,7 +187,7 @@ fn drop_capabilities(description: &mut Description) -> Result<(), StepError> {
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
     rustix::thread::set_capabilities(None, sets).at(StartStep::Capabilities, "the capability sets")?;
     description.add(
-        SandboxPart::Layer(IsolationLayer::Capabilities),
+        SandboxPart::Mechanism(IsolationMechanism::Capabilities),
         Status::Enforced,
         "all five sets empty, locked",
     );
@@ -195,6 +199,10 @@ fn no_new_privileges(description: &mut Description) -> Result<(), StepError> {
     // Keeps what runs inside from PID 1's memory: it runs under the same uid.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .at(StartStep::NoNewPrivileges, "dumpable")?;
-    description.add(SandboxPart::Layer(IsolationLayer::NoNewPrivileges), Status::Enforced, "no_new_privs");
+    description.add(
+        SandboxPart::Mechanism(IsolationMechanism::NoNewPrivileges),
+        Status::Enforced,
+        "no_new_privs",
+    );
     Ok(())
 }

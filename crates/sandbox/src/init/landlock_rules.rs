@@ -2,7 +2,7 @@
 //! mechanism, plus truncation, device commands, and no signals or abstract sockets across the border.
 
 use super::{dev, layout};
-use crate::describe::{IsolationLayer, SandboxPart, Status};
+use crate::describe::{IsolationMechanism, SandboxPart, Status};
 use crate::spec::{LandlockRequirement, MountKind, SandboxSpec};
 use crate::step::{AtStep, StartStep, StepError};
 use landlock::{
@@ -23,7 +23,7 @@ pub(super) struct LandlockResult {
 }
 
 pub(super) fn restrict(spec: &SandboxSpec) -> Result<LandlockResult, StepError> {
-    if !spec.defences.has(IsolationLayer::Landlock) {
+    if !spec.defences.has(IsolationMechanism::Landlock) {
         return Ok(LandlockResult { status: Status::Absent, reason: "left out".to_owned() });
     }
     let ruleset = create().map_err(io::Error::other).at(StartStep::Landlock, "the ruleset")?;
@@ -35,7 +35,7 @@ pub(super) fn restrict(spec: &SandboxSpec) -> Result<LandlockResult, StepError> 
     };
     let enforced = status.ruleset != RulesetStatus::NotEnforced && level >= FULL;
     let accepted = spec.landlock == LandlockRequirement::BestEffort
-        || spec.accept_weaker.contains(&SandboxPart::Layer(IsolationLayer::Landlock));
+        || spec.accept_weaker.contains(&SandboxPart::Mechanism(IsolationMechanism::Landlock));
     match (enforced, accepted) {
         (true, _) => Ok(LandlockResult { status: Status::Enforced, reason: format!("ABI {level}") }),
         (false, true) => {

@@ -25,7 +25,7 @@ mod staging;
 mod views;
 
 use crate::channel;
-use crate::describe::{Description, IsolationLayer};
+use crate::describe::{Description, IsolationMechanism};
 use crate::identity::Mapping;
 use crate::message::{InitReport, InitRequest};
 use crate::spec::SandboxSpec;
@@ -108,7 +108,7 @@ fn build(
     namespaces::name_host(&spec.hostname)?;
     at(StartStep::Network)?;
     // Not in the host's network: what is set up there would be the host's.
-    if spec.defences.has(IsolationLayer::NetworkNamespace) {
+    if spec.defences.has(IsolationMechanism::NetworkNamespace) {
         network::set_up(&spec.network)?;
     }
     // After the network: an address can be bound only once it is local. Before `confine`: port 53 needs a capability.

@@ -1,7 +1,7 @@
 //! Entering fresh namespaces, and dying with the host side.
 
 use crate::channel;
-use crate::describe::IsolationLayer;
+use crate::describe::IsolationMechanism;
 use crate::identity::Mapping;
 use crate::message::{InitReport, InitRequest};
 use crate::spec::{SandboxIdentity, SandboxSpec};
@@ -46,8 +46,8 @@ pub(super) fn enter(spec: &SandboxSpec, mapping: Mapping, control: &UnixStream) 
         | UnshareFlags::NEWUTS
         | UnshareFlags::NEWCGROUP;
     for (layer, flag) in [
-        (IsolationLayer::NetworkNamespace, UnshareFlags::NEWNET),
-        (IsolationLayer::IpcNamespace, UnshareFlags::NEWIPC),
+        (IsolationMechanism::NetworkNamespace, UnshareFlags::NEWNET),
+        (IsolationMechanism::IpcNamespace, UnshareFlags::NEWIPC),
     ] {
         if !spec.defences.has(layer) {
             flags -= flag;

@@ -4,7 +4,7 @@
 use super::mount_point::{self, ReadOnly, TargetKind};
 use super::root;
 use crate::defences::Defences;
-use crate::describe::IsolationLayer;
+use crate::describe::IsolationMechanism;
 use crate::step::{AtStep, StartStep, StepError};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::FsOpenFlags;
@@ -43,12 +43,12 @@ pub(super) fn mount(root: &OwnedFd, defences: &Defences) -> Result<NestedNamespa
     let proc = fresh().at(StartStep::Proc, "a fresh /proc")?;
     mount_point::attach(&proc, &target).at(StartStep::Proc, "attaching /proc")?;
     // While /proc/sys can still be written, and this process still may.
-    let nested = if !defences.has(IsolationLayer::NestedNamespaces) {
+    let nested = if !defences.has(IsolationMechanism::NestedNamespaces) {
         NestedNamespaces::LeftOut
     } else {
         refuse_nested(&proc).at(StartStep::NestedNamespaces, "user.max_user_namespaces")?
     };
-    if defences.has(IsolationLayer::Proc) {
+    if defences.has(IsolationMechanism::Proc) {
         mask(&proc)?;
     }
     Ok(nested)

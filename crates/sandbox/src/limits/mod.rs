@@ -98,7 +98,7 @@ pub(crate) fn check_floor(
     for fact in &description.facts {
         let weak = match fact.part {
             SandboxPart::Limit(limit) => asked(limit) && fact.status < floor(limit),
-            SandboxPart::Layer(_) => fact.status < Status::Enforced,
+            SandboxPart::Mechanism(_) => fact.status < Status::Enforced,
         };
         if weak && !accepted.contains(&fact.part) {
             return Err(StartError::TooWeak { part: fact.part, reason: fact.reason.clone() });

@@ -1,6 +1,6 @@
 //! What a sandbox uses, measured from outside: the memory of its processes, the bytes of its views.
 
-use crate::tree;
+use crate::process_tree;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::process::Pid;
 use std::fs;
@@ -15,12 +15,12 @@ const MAX_DEPTH: usize = 256;
 
 /// The memory that the processes under `pid` have for themselves, quickly: what forks share is counted twice.
 pub(super) fn memory_at_most(pid: Pid) -> u64 {
-    tree::processes_under(pid, MAX_PROCESSES).into_iter().map(private_bytes).sum()
+    process_tree::processes_under(pid, MAX_PROCESSES).into_iter().map(private_bytes).sum()
 }
 
 /// The same, with shared pages divided among those that share them. Slower.
 pub(super) fn memory_exactly(pid: Pid) -> u64 {
-    tree::processes_under(pid, MAX_PROCESSES).into_iter().map(proportional_bytes).sum()
+    process_tree::processes_under(pid, MAX_PROCESSES).into_iter().map(proportional_bytes).sum()
 }
 
 fn private_bytes(pid: i32) -> u64 {

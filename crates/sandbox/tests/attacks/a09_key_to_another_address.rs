@@ -2,12 +2,12 @@
 
 use super::{Attack, Cell, leave_out};
 use crate::world::{World, shell};
-use sandbox::IsolationLayer;
+use sandbox::IsolationMechanism;
 use std::net::TcpListener;
 
 pub(crate) const ATTACK: Attack = Attack { number: 9, name: "key to another address", held, bites };
 
-fn reached(world: &World, without: &[IsolationLayer]) -> bool {
+fn reached(world: &World, without: &[IsolationMechanism]) -> bool {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let mut spec = world.spec();
@@ -28,5 +28,5 @@ fn held(world: &World) -> Cell {
 }
 
 fn bites(world: &World) -> Cell {
-    Cell::bit(Some(reached(world, &[IsolationLayer::NetworkNamespace])))
+    Cell::bit(Some(reached(world, &[IsolationMechanism::NetworkNamespace])))
 }

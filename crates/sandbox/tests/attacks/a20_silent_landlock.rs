@@ -2,24 +2,24 @@
 
 use super::{Attack, Cell, PROGRAM, abstract_socket, leave_out};
 use crate::world::World;
-use sandbox::{Defences, IsolationLayer, Sandbox, SandboxPart, StartError, Status};
+use sandbox::{Defences, IsolationMechanism, Sandbox, SandboxPart, StartError, Status};
 
 pub(crate) const ATTACK: Attack = Attack { number: 20, name: "silently no Landlock", held, bites };
 
 /// What is missing stops the start; and where it is said to be enforced, only it keeps this socket out.
 fn held(world: &World) -> Cell {
     let mut silent = world.spec();
-    silent.defences = Defences::without([IsolationLayer::Landlock]);
+    silent.defences = Defences::without([IsolationMechanism::Landlock]);
     match Sandbox::start(silent) {
-        Err(StartError::TooWeak { part: SandboxPart::Layer(IsolationLayer::Landlock), .. }) => {}
+        Err(StartError::TooWeak { part: SandboxPart::Mechanism(IsolationMechanism::Landlock), .. }) => {}
         other => panic!("{other:?}"),
     }
     let mut spec = world.spec();
     spec.program = Some(PROGRAM.into());
-    leave_out(&mut spec, &[IsolationLayer::NetworkNamespace]);
+    leave_out(&mut spec, &[IsolationMechanism::NetworkNamespace]);
     let sandbox = world.start(spec);
     assert_eq!(
-        sandbox.describe().status(SandboxPart::Layer(IsolationLayer::Landlock)),
+        sandbox.describe().status(SandboxPart::Mechanism(IsolationMechanism::Landlock)),
         Some(Status::Enforced)
     );
     assert!(!abstract_socket::reached(&sandbox));
@@ -30,7 +30,7 @@ fn held(world: &World) -> Cell {
 fn bites(world: &World) -> Cell {
     let mut spec = world.spec();
     spec.program = Some(PROGRAM.into());
-    leave_out(&mut spec, &[IsolationLayer::NetworkNamespace, IsolationLayer::Landlock]);
+    leave_out(&mut spec, &[IsolationMechanism::NetworkNamespace, IsolationMechanism::Landlock]);
     let sandbox = world.start(spec);
     let reached = abstract_socket::reached(&sandbox);
     sandbox.close().unwrap();

@@ -2,12 +2,12 @@
 
 use super::{Attack, Cell, PROGRAM, leave_out};
 use crate::world::{World, shell};
-use sandbox::IsolationLayer;
+use sandbox::IsolationMechanism;
 
 pub(crate) const ATTACK: Attack = Attack { number: 22, name: "terminal injection", held, bites };
 
 /// `script` gives the attempt a terminal of its own, made inside.
-fn typed(world: &World, without: &[IsolationLayer], attempt: &str) -> Option<bool> {
+fn typed(world: &World, without: &[IsolationMechanism], attempt: &str) -> Option<bool> {
     let mut spec = world.spec();
     spec.program = Some(PROGRAM.into());
     leave_out(&mut spec, without);
@@ -29,7 +29,7 @@ fn held(world: &World) -> Cell {
 }
 
 fn bites(world: &World) -> Cell {
-    match typed(world, &[IsolationLayer::Seccomp], "TerminalInject") {
+    match typed(world, &[IsolationMechanism::Seccomp], "TerminalInject") {
         Some(false) => Cell::Reason("this kernel has no TIOCSTI any more"),
         None => Cell::Reason("no program `script` on this machine"),
         bit => Cell::bit(bit),

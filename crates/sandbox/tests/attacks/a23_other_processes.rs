@@ -2,7 +2,7 @@
 
 use super::{Attack, Cell, forbidden_calls};
 use crate::world::{World, shell};
-use sandbox::IsolationLayer;
+use sandbox::IsolationMechanism;
 
 pub(crate) const ATTACK: Attack = Attack { number: 23, name: "other processes", held, bites };
 
@@ -21,5 +21,5 @@ fn held(world: &World) -> Cell {
 }
 
 fn bites(world: &World) -> Cell {
-    Cell::bit(Some(forbidden_calls::errno(world, &[IsolationLayer::Seccomp], "PtraceParent").is_none()))
+    Cell::bit(Some(forbidden_calls::errno(world, &[IsolationMechanism::Seccomp], "PtraceParent").is_none()))
 }

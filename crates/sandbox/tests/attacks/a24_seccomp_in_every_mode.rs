@@ -2,7 +2,7 @@
 
 use super::{Attack, Cell, leave_out};
 use crate::world::{World, shell};
-use sandbox::{IsolationLayer, SandboxSpec, SocketKind, SocketSpec};
+use sandbox::{IsolationMechanism, SandboxSpec, SocketKind, SocketSpec};
 
 pub(crate) const ATTACK: Attack = Attack { number: 24, name: "a mode without seccomp", held, bites };
 
@@ -22,12 +22,12 @@ fn held(world: &World) -> Cell {
     assert_eq!(flags(world, |_| {}), expected);
     let socket = SocketSpec { kind: SocketKind::TcpListener, address };
     assert_eq!(flags(world, |spec| spec.network.sockets = vec![socket]), expected);
-    assert_eq!(flags(world, |spec| leave_out(spec, &[IsolationLayer::NetworkNamespace])), expected);
-    assert_eq!(flags(world, |spec| leave_out(spec, &[IsolationLayer::Landlock])), expected);
+    assert_eq!(flags(world, |spec| leave_out(spec, &[IsolationMechanism::NetworkNamespace])), expected);
+    assert_eq!(flags(world, |spec| leave_out(spec, &[IsolationMechanism::Landlock])), expected);
     assert_eq!(flags(world, |spec| spec.identity = sandbox::SandboxIdentity { uid: 0, gid: 0 }), expected);
     Cell::Yes
 }
 
 fn bites(world: &World) -> Cell {
-    Cell::bit(Some(flags(world, |spec| leave_out(spec, &[IsolationLayer::Seccomp])).ends_with(" 1 0")))
+    Cell::bit(Some(flags(world, |spec| leave_out(spec, &[IsolationMechanism::Seccomp])).ends_with(" 1 0")))
 }

@@ -2,7 +2,7 @@
 
 use super::{Attack, Cell, forbidden_calls};
 use crate::world::World;
-use sandbox::IsolationLayer;
+use sandbox::IsolationMechanism;
 
 pub(crate) const ATTACK: Attack = Attack { number: 26, name: "nested namespaces", held, bites };
 
@@ -27,14 +27,14 @@ fn held(world: &World) -> Cell {
     }
     // The kernel refuses too, where the filter is missing.
     assert_eq!(
-        forbidden_calls::errno(world, &[IsolationLayer::Seccomp], "NewUserNamespace"),
+        forbidden_calls::errno(world, &[IsolationMechanism::Seccomp], "NewUserNamespace"),
         Some(libc::ENOSPC)
     );
     Cell::Yes
 }
 
 fn bites(world: &World) -> Cell {
-    let without = [IsolationLayer::Seccomp, IsolationLayer::NestedNamespaces];
+    let without = [IsolationMechanism::Seccomp, IsolationMechanism::NestedNamespaces];
     let made = ["NewUserNamespace", "CloneNewUser", "Clone3NewUser"];
     Cell::bit(Some(made.iter().all(|attempt| forbidden_calls::errno(world, &without, attempt).is_none())))
 }

@@ -2,7 +2,7 @@
 
 use super::{Attack, Cell, forbidden_calls};
 use crate::world::World;
-use sandbox::{CommandExit, IsolationLayer};
+use sandbox::{CommandExit, IsolationMechanism};
 
 pub(crate) const ATTACK: Attack = Attack { number: 28, name: "other entries to the kernel", held, bites };
 
@@ -15,8 +15,8 @@ fn held(world: &World) -> Cell {
 }
 
 fn bites(world: &World) -> Cell {
-    let ring = forbidden_calls::errno(world, &[IsolationLayer::Seccomp], "IoUringSetup");
-    let foreign = forbidden_calls::exit(world, &[IsolationLayer::Seccomp], "Foreign32BitCall");
+    let ring = forbidden_calls::errno(world, &[IsolationMechanism::Seccomp], "IoUringSetup");
+    let foreign = forbidden_calls::exit(world, &[IsolationMechanism::Seccomp], "Foreign32BitCall");
     // EFAULT: the ring's own code looked at the arguments.
     match (ring, foreign) {
         (Some(libc::EFAULT), CommandExit::Code(0)) => Cell::Yes,

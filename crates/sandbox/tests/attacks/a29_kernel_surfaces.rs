@@ -2,7 +2,7 @@
 
 use super::{Attack, Cell, forbidden_calls};
 use crate::world::World;
-use sandbox::IsolationLayer;
+use sandbox::IsolationMechanism;
 
 pub(crate) const ATTACK: Attack = Attack { number: 29, name: "kernel surfaces", held, bites };
 
@@ -24,6 +24,6 @@ fn bites(world: &World) -> Cell {
     Cell::bit(Some(
         opened
             .iter()
-            .all(|attempt| forbidden_calls::errno(world, &[IsolationLayer::Seccomp], attempt).is_none()),
+            .all(|attempt| forbidden_calls::errno(world, &[IsolationMechanism::Seccomp], attempt).is_none()),
     ))
 }

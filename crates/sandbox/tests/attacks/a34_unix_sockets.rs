@@ -2,7 +2,7 @@
 
 use super::{Attack, Cell, PROGRAM, abstract_socket, leave_out};
 use crate::world::{World, shell};
-use sandbox::IsolationLayer;
+use sandbox::IsolationMechanism;
 use std::os::unix::net::UnixListener;
 
 pub(crate) const ATTACK: Attack = Attack { number: 34, name: "Unix sockets of the host", held, bites };
@@ -24,7 +24,7 @@ fn held(world: &World) -> Cell {
 fn bites(world: &World) -> Cell {
     let mut spec = world.spec();
     spec.program = Some(PROGRAM.into());
-    leave_out(&mut spec, &[IsolationLayer::NetworkNamespace, IsolationLayer::Landlock]);
+    leave_out(&mut spec, &[IsolationMechanism::NetworkNamespace, IsolationMechanism::Landlock]);
     let sandbox = world.start(spec);
     let reached = abstract_socket::reached(&sandbox);
     sandbox.close().unwrap();

@@ -2,13 +2,13 @@
 
 use super::{Attack, Cell, leave_out};
 use crate::world::{World, shell};
-use sandbox::IsolationLayer;
+use sandbox::IsolationMechanism;
 use std::process::Command;
 
 pub(crate) const ATTACK: Attack = Attack { number: 35, name: "shared IPC", held, bites };
 
 /// Whether a queue that the host made is seen inside.
-fn seen(world: &World, without: &[IsolationLayer]) -> Option<bool> {
+fn seen(world: &World, without: &[IsolationMechanism]) -> Option<bool> {
     let made = Command::new("ipcmk").arg("-Q").output().ok()?;
     let text = String::from_utf8_lossy(&made.stdout).into_owned();
     let id = text.split_whitespace().last()?.to_owned();
@@ -27,7 +27,7 @@ fn held(world: &World) -> Cell {
 }
 
 fn bites(world: &World) -> Cell {
-    match seen(world, &[IsolationLayer::IpcNamespace]) {
+    match seen(world, &[IsolationMechanism::IpcNamespace]) {
         None => Cell::Reason("no program `ipcmk` on this machine"),
         bit => Cell::bit(bit),
     }

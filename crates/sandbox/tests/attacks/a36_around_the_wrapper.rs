@@ -2,13 +2,13 @@
 
 use super::{Attack, Cell, leave_out};
 use crate::world::{World, shell};
-use sandbox::IsolationLayer;
+use sandbox::IsolationMechanism;
 
 pub(crate) const ATTACK: Attack = Attack { number: 36, name: "around the wrapper", held, bites };
 
 const CHAIN: &str = "setsid env -i /bin/sh -c '(/bin/sh -c \"nohup /bin/sh -c \\\"grep Seccomp: /proc/self/status\\\"\" &) ; wait; sleep 0.2'";
 
-fn filters(world: &World, without: &[IsolationLayer]) -> String {
+fn filters(world: &World, without: &[IsolationMechanism]) -> String {
     let mut spec = world.spec();
     leave_out(&mut spec, without);
     let sandbox = world.start(spec);
@@ -23,5 +23,5 @@ fn held(world: &World) -> Cell {
 }
 
 fn bites(world: &World) -> Cell {
-    Cell::bit(Some(filters(world, &[IsolationLayer::Seccomp]) == "Seccomp:\t0\n"))
+    Cell::bit(Some(filters(world, &[IsolationMechanism::Seccomp]) == "Seccomp:\t0\n"))
 }

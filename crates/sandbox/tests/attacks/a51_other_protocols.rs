@@ -3,7 +3,7 @@
 use super::host_network::{OPEN, udp_arrives};
 use super::{Attack, Cell, forbidden_calls};
 use crate::world::World;
-use sandbox::IsolationLayer;
+use sandbox::IsolationMechanism;
 
 pub(crate) const ATTACK: Attack = Attack { number: 51, name: "other protocols", held, bites };
 
@@ -16,6 +16,7 @@ fn held(world: &World) -> Cell {
 }
 
 fn bites(world: &World) -> Cell {
-    let diagnoses = forbidden_calls::errno(world, &[IsolationLayer::Seccomp], "SocketNetlinkDiag").is_none();
+    let diagnoses =
+        forbidden_calls::errno(world, &[IsolationMechanism::Seccomp], "SocketNetlinkDiag").is_none();
     Cell::bit(Some(diagnoses && udp_arrives(world, OPEN)))
 }

@@ -3,12 +3,12 @@
 use super::host_network::OPEN;
 use super::{Attack, Cell, leave_out};
 use crate::world::{World, shell};
-use sandbox::{IsolationLayer, Socket, SocketKind, SocketSpec};
+use sandbox::{IsolationMechanism, Socket, SocketKind, SocketSpec};
 
 pub(crate) const ATTACK: Attack = Attack { number: 52, name: "listeners of others", held, bites };
 
 /// Whether one sandbox reaches the listener that was made for another.
-fn arrives(world: &World, without: &[IsolationLayer], port: u16) -> bool {
+fn arrives(world: &World, without: &[IsolationMechanism], port: u16) -> bool {
     let mut victim = world.spec();
     let address = ([127, 0, 0, 1], port).into();
     victim.network.sockets = vec![SocketSpec { kind: SocketKind::TcpListener, address }];

@@ -2,7 +2,7 @@
 
 use super::{Attack, Cell, leave_out};
 use crate::world::{World, shell};
-use sandbox::{IsolationLayer, Sandbox};
+use sandbox::{IsolationMechanism, Sandbox};
 
 pub(crate) const ATTACK: Attack = Attack { number: 53, name: "other memory", held, bites };
 
@@ -24,7 +24,7 @@ fn held(world: &World) -> Cell {
 
 fn bites(world: &World) -> Cell {
     let mut spec = world.spec();
-    leave_out(&mut spec, &[IsolationLayer::Landlock]);
+    leave_out(&mut spec, &[IsolationMechanism::Landlock]);
     let sandbox = world.start(spec);
     let output = opened(&sandbox);
     sandbox.close().unwrap();

@@ -3,22 +3,22 @@
 use super::{PROGRAM, leave_out};
 use crate::world::{Output, World, run};
 use sandbox::call_probes::{ForbiddenCall, attempt};
-use sandbox::{Command, CommandExit, IsolationLayer};
+use sandbox::{Command, CommandExit, IsolationMechanism};
 use std::process::ExitCode;
 
 /// What the kernel answered; `None` if the call worked.
-pub(crate) fn errno(world: &World, without: &[IsolationLayer], name: &str) -> Option<i32> {
+pub(crate) fn errno(world: &World, without: &[IsolationMechanism], name: &str) -> Option<i32> {
     let output = made(world, without, name);
     assert!(matches!(output.exit, CommandExit::Code(0 | 1)), "{name}: {output:?}");
     output.stdout.trim().parse().ok()
 }
 
 /// How the process ended that made the call.
-pub(crate) fn exit(world: &World, without: &[IsolationLayer], name: &str) -> CommandExit {
+pub(crate) fn exit(world: &World, without: &[IsolationMechanism], name: &str) -> CommandExit {
     made(world, without, name).exit
 }
 
-fn made(world: &World, without: &[IsolationLayer], name: &str) -> Output {
+fn made(world: &World, without: &[IsolationMechanism], name: &str) -> Output {
     let mut spec = world.spec();
     spec.program = Some(PROGRAM.into());
     leave_out(&mut spec, without);

@@ -2,15 +2,16 @@
 
 use super::leave_out;
 use crate::world::{World, shell};
-use sandbox::{IsolationLayer, SandboxSpec};
+use sandbox::{IsolationMechanism, SandboxSpec};
 use std::net::{TcpListener, UdpSocket};
 use std::time::Duration;
 
 /// Without its own network a sandbox shares the host's; Landlock then stands in for it, and is left out too.
-pub(crate) const OPEN: &[IsolationLayer] = &[IsolationLayer::NetworkNamespace, IsolationLayer::Landlock];
+pub(crate) const OPEN: &[IsolationMechanism] =
+    &[IsolationMechanism::NetworkNamespace, IsolationMechanism::Landlock];
 
 /// Whether a connection from inside arrives at a listener of the host. `%s` in the script is its port.
-pub(crate) fn tcp_arrives(world: &World, without: &[IsolationLayer], script: &str) -> bool {
+pub(crate) fn tcp_arrives(world: &World, without: &[IsolationMechanism], script: &str) -> bool {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -19,7 +20,7 @@ pub(crate) fn tcp_arrives(world: &World, without: &[IsolationLayer], script: &st
 }
 
 /// Whether a datagram from inside arrives at a socket of the host.
-pub(crate) fn udp_arrives(world: &World, without: &[IsolationLayer]) -> bool {
+pub(crate) fn udp_arrives(world: &World, without: &[IsolationMechanism]) -> bool {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     let port = socket.local_addr().unwrap().port();
@@ -27,7 +28,7 @@ pub(crate) fn udp_arrives(world: &World, without: &[IsolationLayer]) -> bool {
     socket.recv_from(&mut [0; 64]).is_ok()
 }
 
-fn run(world: &World, without: &[IsolationLayer], script: &str) {
+fn run(world: &World, without: &[IsolationMechanism], script: &str) {
     let mut spec: SandboxSpec = world.spec();
     leave_out(&mut spec, without);
     let sandbox = world.start(spec);

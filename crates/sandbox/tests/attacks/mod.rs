@@ -54,7 +54,7 @@ pub(crate) use forbidden_calls::make as make_attempt;
 pub(crate) use workspace::Workspace;
 
 use crate::world::World;
-use sandbox::{Defences, IsolationLayer, SandboxPart, SandboxSpec};
+use sandbox::{Defences, IsolationMechanism, SandboxPart, SandboxSpec};
 
 /// Where this binary is inside.
 pub(crate) const PROGRAM: &str = "/opt/attack";
@@ -89,9 +89,9 @@ impl Cell {
 }
 
 /// Starts without these layers, knowingly.
-pub(crate) fn leave_out(spec: &mut SandboxSpec, layers: &[IsolationLayer]) {
+pub(crate) fn leave_out(spec: &mut SandboxSpec, layers: &[IsolationMechanism]) {
     spec.defences = Defences::without(layers.iter().copied());
-    spec.accept_weaker.extend(layers.iter().copied().map(SandboxPart::Layer));
+    spec.accept_weaker.extend(layers.iter().copied().map(SandboxPart::Mechanism));
 }
 
 pub(crate) const ALL: &[Attack] = &[

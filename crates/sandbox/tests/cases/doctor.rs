@@ -3,7 +3,7 @@
 use crate::runner::Case;
 use crate::world::{Who, World};
 use sandbox::doctor::{Trial, doctor};
-use sandbox::{InitProgram, IsolationLayer, SandboxPart, Status};
+use sandbox::{InitProgram, IsolationMechanism, SandboxPart, Status};
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "the_doctor_tries_a_sandbox_and_leaves_nothing", run: healthy },
@@ -15,7 +15,7 @@ fn healthy(world: &World) {
     match &report.trial {
         Trial::Works { description, proof, .. } => {
             assert_eq!(
-                description.status(SandboxPart::Layer(IsolationLayer::Seccomp)),
+                description.status(SandboxPart::Mechanism(IsolationMechanism::Seccomp)),
                 Some(Status::Enforced)
             );
             assert!(proof.results.iter().all(|result| result.held));

@@ -2,7 +2,9 @@
 
 use crate::runner::Case;
 use crate::world::{PATIENCE, Who, World, shell};
-use sandbox::{Command, CopyOnWrite, IsolationLayer, Mount, MountKind, Sandbox, SandboxPart, SandboxSpec};
+use sandbox::{
+    Command, CopyOnWrite, IsolationMechanism, Mount, MountKind, Sandbox, SandboxPart, SandboxSpec,
+};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -51,7 +53,12 @@ fn with_view(world: &World, source: PathBuf) -> SandboxSpec {
 
 fn how_views_were_made(sandbox: &Sandbox) -> String {
     let facts = &sandbox.describe().facts;
-    facts.iter().find(|fact| fact.part == SandboxPart::Layer(IsolationLayer::Views)).unwrap().reason.clone()
+    facts
+        .iter()
+        .find(|fact| fact.part == SandboxPart::Mechanism(IsolationMechanism::Views))
+        .unwrap()
+        .reason
+        .clone()
 }
 
 fn private_files(world: &World) {

@@ -3,7 +3,7 @@
 use crate::runner::Case;
 use crate::world::{PATIENCE, World, shell};
 use sandbox::{
-    Command, CommandExit, CopyOnWrite, IsolationLayer, Limit, Mount, MountKind, Sandbox, SandboxPart,
+    Command, CommandExit, CopyOnWrite, IsolationMechanism, Limit, Mount, MountKind, Sandbox, SandboxPart,
     SandboxSpec, StartError, Status, WaitError,
 };
 use std::path::Path;
@@ -69,7 +69,7 @@ fn with_view(world: &World, disk_bytes: u64) -> SandboxSpec {
 fn fills(world: &World, script: &str) {
     let sandbox = world.start(with_view(world, 8 << 20));
     let in_memory = |fact: &sandbox::Fact| {
-        fact.part == SandboxPart::Layer(IsolationLayer::Views) && fact.reason.contains("memory")
+        fact.part == SandboxPart::Mechanism(IsolationMechanism::Views) && fact.reason.contains("memory")
     };
     if sandbox.describe().facts.iter().any(in_memory) {
         assert!(shell(&sandbox, script).stderr.contains("No space"));

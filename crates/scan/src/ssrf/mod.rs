@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn all_spellings_of_inside() {
+    fn every_notation_of_an_internal_address_is_found() {
         for address in [
             "http://127.0.0.1/",
             "http://10.1.2.3:8080",
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn the_web_passes() {
+    fn public_addresses_pass() {
         for address in [
             "https://example.com/",
             "https://8.8.8.8/",

@@ -23,7 +23,7 @@ pub struct SessionLimits {
     /// The most attempts at one wake whose directive is malformed. For other faults, the fewest.
     pub attempts: u32,
     /// How long a wake is retried after faults that are not its own: a provider or a store that is down, a lost worker.
-    pub patience_ms: u64,
+    pub retry_for_ms: u64,
     pub retry_base_ms: u64,
     pub retry_cap_ms: u64,
     /// The longest lease.
@@ -67,7 +67,7 @@ impl Default for SessionLimits {
             continues: 5,
             follow_up_ms: 300_000,
             attempts: 5,
-            patience_ms: 86_400_000,
+            retry_for_ms: 86_400_000,
             retry_base_ms: 2_000,
             retry_cap_ms: 300_000,
             lease_ms: 600_000,

@@ -5,7 +5,7 @@ use crate::log::state::CurrentWake;
 use crate::log::status::ErrorClass;
 use crate::log::time::{TimeSeed, Timestamp};
 
-/// When to retry a wake; `None` is never. Errors that the wake did not cause are retried until `patience_ms`
+/// When to retry a wake; `None` is never. Errors that the wake did not cause are retried until `retry_for_ms`
 /// is over, with any number of attempts.
 pub(crate) fn next_attempt(
     class: ErrorClass,
@@ -13,14 +13,14 @@ pub(crate) fn next_attempt(
     limits: &SessionLimits,
     seed: &mut TimeSeed,
 ) -> Option<Timestamp> {
-    let is_patient = || {
+    let is_within_retry_time = || {
         let since = wake.first_ms.unwrap_or(seed.now);
-        seed.now < since.plus_ms(limits.patience_ms)
+        seed.now < since.plus_ms(limits.retry_for_ms)
     };
     let may_retry = match class {
         ErrorClass::Permanent => false,
         ErrorClass::Directive => wake.failures + 1 < limits.attempts,
-        ErrorClass::Transient | ErrorClass::Lost => wake.attempt < limits.attempts || is_patient(),
+        ErrorClass::Transient | ErrorClass::Lost => wake.attempt < limits.attempts || is_within_retry_time(),
     };
     if !may_retry {
         return None;
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wakes_own_faults_end_by_attempts() {
+    fn errors_of_the_wake_are_limited_by_attempts() {
         assert_eq!(delay(ErrorClass::Permanent, 1, 0), None);
         assert_eq!(delay(ErrorClass::Directive, 40, 0), None);
         assert!(delay(ErrorClass::Directive, 39, 0).is_some());
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn other_faults_end_by_time() {
+    fn other_errors_are_limited_by_time() {
         let day = 86_400_000;
         for class in [ErrorClass::Transient, ErrorClass::Lost] {
             assert!(delay_at(day - 1, class, &wake(4_000, 0), 0).is_some(), "{class}");

@@ -1,6 +1,6 @@
 //! Relays bodies frame by frame: counted, bounded in time, and, towards the server, checked for leaks.
 
-use super::super::leak_watcher::{MessageCheck, MessageWatcher};
+use super::super::outgoing_check::{MessageCheck, MessageWatcher};
 use super::super::record::ConnectionRecord;
 use super::super::refusal::Refusal;
 use super::super::response_mask::ResponseMask;

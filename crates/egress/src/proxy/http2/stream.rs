@@ -4,7 +4,7 @@ use super::super::admission::AdmittedConnection;
 use super::super::body_rules::BodyRules;
 use super::super::decide::{DecidedRequest, decide};
 use super::super::held_bodies::{BODY_TIME, HeldBody};
-use super::super::leak_watcher::watch;
+use super::super::outgoing_check::watch;
 use super::super::outgoing_request::{
     MAX_SUBSTITUTED_BODY, SubstitutedHead, body_too_long_to_sign, body_too_slow, check_message,
     substitute_body, substitute_head,

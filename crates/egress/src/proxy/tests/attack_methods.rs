@@ -3,7 +3,7 @@
 use super::lab::{
     Kind, Lab, LabConfig, PUBLIC, Server, Trust, authorization, identifier, rule, server, start_lab, talk,
 };
-use super::suite::{Layer, Outcome};
+use super::suite::{Presence, Outcome};
 use super::weak::{ByOwnName, Defence, Without};
 use crate::credentials::{Credential, CredentialPlacement, CredentialSource, CredentialStore, Secret};
 use crate::proxy::defences::{AllDefences, Defences};
@@ -18,7 +18,7 @@ use tokio::io::AsyncWriteExt;
 const READ_ONLY: &str = "        protocol: rest\n        enforcement: enforce\n        access: read-only";
 const ENFORCED: &str = "        protocol: rest\n        enforcement: enforce\n        rules:\n          - allow: {method: \"*\", path: \"/open/**\"}\n        deny_rules:\n          - {method: \"*\", path: \"/open/secret\"}";
 
-impl Layer {
+impl Presence {
     fn without(self, defence: Defence) -> Arc<dyn Defences> {
         if self == Self::LeftOut { Arc::new(Without::new(defence)) } else { Arc::new(AllDefences) }
     }
@@ -39,8 +39,8 @@ impl Server {
     }
 }
 
-pub(super) async fn odd_hosts(layer: Layer) -> Outcome {
-    if layer == Layer::LeftOut {
+pub(super) async fn odd_hosts(layer: Presence) -> Outcome {
+    if layer == Presence::LeftOut {
         return Outcome::Reason(
             "policy, resolver and server get one parsed name: there is no second reading",
         );
@@ -57,7 +57,7 @@ pub(super) async fn odd_hosts(layer: Layer) -> Outcome {
     (!lab.dialled().is_empty()).into()
 }
 
-pub(super) async fn plain_requests(layer: Layer) -> Outcome {
+pub(super) async fn plain_requests(layer: Presence) -> Outcome {
     let server = server(Kind::Plain).await;
     let mut config = LabConfig::new(rule(server.port, READ_ONLY));
     config.defences = layer.without(Defence::PlainRequests);
@@ -71,9 +71,9 @@ pub(super) async fn plain_requests(layer: Layer) -> Outcome {
 }
 
 /// The layer is the list itself: a host that it names is reached.
-pub(super) async fn another_host(layer: Layer) -> Outcome {
+pub(super) async fn another_host(layer: Presence) -> Outcome {
     let server = server(Kind::Plain).await;
-    let listed = if layer == Layer::There { "api.test" } else { "other.test" };
+    let listed = if layer == Presence::There { "api.test" } else { "other.test" };
     let lab = start_lab(LabConfig::new(
         rule(server.port, "").replace("host: api.test", &format!("host: {listed}")),
     ))
@@ -109,9 +109,9 @@ impl Resolve for Changing {
 }
 
 /// The layer is the decision, which resolving takes as a parameter: a name that the policy allows is resolved.
-pub(super) async fn early_lookup(layer: Layer) -> Outcome {
+pub(super) async fn early_lookup(layer: Presence) -> Outcome {
     let resolver = Changing::new(&[PUBLIC]);
-    let listed = if layer == Layer::There { "api.test" } else { "\"*.evil.test\"" };
+    let listed = if layer == Presence::There { "api.test" } else { "\"*.evil.test\"" };
     let policy = rule(443, "").replace("host: api.test", &format!("host: {listed}"));
     let mut config = LabConfig::new(policy);
     config.resolver = Some(Arc::clone(&resolver) as Arc<dyn Resolve>);
@@ -122,12 +122,12 @@ pub(super) async fn early_lookup(layer: Layer) -> Outcome {
 }
 
 /// The layer is that the checked address is dialled: a dialer that resolves again reaches another one.
-pub(super) async fn rebinding(layer: Layer) -> Outcome {
+pub(super) async fn rebinding(layer: Presence) -> Outcome {
     let server = server(Kind::Plain).await;
     let mut config = LabConfig::new(rule(server.port, ""));
     let resolver = Changing::new(&[PUBLIC, "169.254.169.254"]);
     config.resolver = Some(Arc::clone(&resolver) as Arc<dyn Resolve>);
-    if layer == Layer::LeftOut {
+    if layer == Presence::LeftOut {
         config.dials = Some(Arc::new(move || resolver.next()));
     }
     let lab = start_lab(config).await;
@@ -135,7 +135,7 @@ pub(super) async fn rebinding(layer: Layer) -> Outcome {
     lab.dialled().contains(&"169.254.169.254".parse().unwrap()).into()
 }
 
-pub(super) async fn disguised_addresses(layer: Layer) -> Outcome {
+pub(super) async fn disguised_addresses(layer: Presence) -> Outcome {
     let mut worked = 0;
     let disguises = [
         "::ffff:169.254.169.254",
@@ -156,17 +156,17 @@ pub(super) async fn disguised_addresses(layer: Layer) -> Outcome {
         worked += usize::from(!lab.dialled().is_empty());
     }
     match layer {
-        Layer::There => worked > 0,
-        Layer::LeftOut => worked == disguises.len(),
+        Presence::There => worked > 0,
+        Presence::LeftOut => worked == disguises.len(),
     }
     .into()
 }
 
 /// A client that follows a redirect asks anew; the layer is that the new question is decided.
-pub(super) async fn redirect(layer: Layer) -> Outcome {
+pub(super) async fn redirect(layer: Presence) -> Outcome {
     let mut config = LabConfig::new("");
     let target = server(Kind::Plain).await;
-    let listed = if layer == Layer::There { "api.test" } else { "other.test" };
+    let listed = if layer == Presence::There { "api.test" } else { "other.test" };
     config.policy = rule(target.port, "").replace("host: api.test", &format!("host: {listed}"));
     config.names.push(("metadata.test", vec!["169.254.169.254".parse().unwrap()]));
     let lab = start_lab(config).await;
@@ -182,7 +182,7 @@ pub(super) async fn redirect(layer: Layer) -> Outcome {
     target.got("GET /open").into()
 }
 
-pub(super) async fn smuggling(layer: Layer) -> Outcome {
+pub(super) async fn smuggling(layer: Presence) -> Outcome {
     let (lab, server) = inspecting(ENFORCED, layer.without(Defence::Heads)).await;
     let hidden =
         format!("GET /open/secret HTTP/1.1\r\nHost: api.test:{}\r\nConnection: close\r\n\r\n", server.port);
@@ -196,7 +196,7 @@ pub(super) async fn smuggling(layer: Layer) -> Outcome {
     server.got("GET /open/secret").into()
 }
 
-pub(super) async fn path_spellings(layer: Layer) -> Outcome {
+pub(super) async fn path_spellings(layer: Presence) -> Outcome {
     let (lab, server) = inspecting(ENFORCED, layer.without(Defence::Paths)).await;
     let mut worked = 0;
     let spellings = ["/open/x/../secret", "/open/%73ecret", "/open//secret"];
@@ -207,13 +207,13 @@ pub(super) async fn path_spellings(layer: Layer) -> Outcome {
         worked += usize::from(server.got(&format!("GET {path} ")) || server.got("GET /open/secret "));
     }
     match layer {
-        Layer::There => worked > 0,
-        Layer::LeftOut => worked == spellings.len(),
+        Presence::There => worked > 0,
+        Presence::LeftOut => worked == spellings.len(),
     }
     .into()
 }
 
-pub(super) async fn another_host_inside(layer: Layer) -> Outcome {
+pub(super) async fn another_host_inside(layer: Presence) -> Outcome {
     let (lab, server) = inspecting(ENFORCED, layer.without(Defence::Agreement)).await;
     let fronted = "GET /open/a HTTP/1.1\r\nHost: other.test\r\nConnection: close\r\n\r\n";
     talk(lab.inspected(server.port).await, fronted).await;
@@ -224,7 +224,7 @@ pub(super) async fn another_host_inside(layer: Layer) -> Outcome {
     host.into()
 }
 
-pub(super) async fn second_request(layer: Layer) -> Outcome {
+pub(super) async fn second_request(layer: Presence) -> Outcome {
     let (lab, server) = inspecting(ENFORCED, layer.without(Defence::EveryRequest)).await;
     let host = format!("Host: api.test:{}", server.port);
     let both = format!(
@@ -235,10 +235,10 @@ pub(super) async fn second_request(layer: Layer) -> Outcome {
     server.got("GET /open/secret").into()
 }
 
-pub(super) async fn own_name(layer: Layer) -> Outcome {
+pub(super) async fn own_name(layer: Presence) -> Outcome {
     let server = server(Kind::Plain).await;
     let mut config = LabConfig::new(rule(server.port, "").replace("/**", "/usr/bin/only-this"));
-    if layer == Layer::LeftOut {
+    if layer == Presence::LeftOut {
         config.identifier = Arc::new(ByOwnName(identifier()));
     }
     let lab = start_lab(config).await;
@@ -254,7 +254,7 @@ pub(super) async fn own_name(layer: Layer) -> Outcome {
 }
 
 /// The layer is the binding: an endpoint that the policy binds the provider to gets the value.
-pub(super) async fn credential_elsewhere(layer: Layer) -> Outcome {
+pub(super) async fn credential_elsewhere(layer: Presence) -> Outcome {
     let mut config = LabConfig::new("");
     let server = server(Kind::Tls(config.vendor.clone())).await;
     let source = CredentialSource::fixed(Secret::new("s3cret".to_owned()));
@@ -270,7 +270,7 @@ pub(super) async fn credential_elsewhere(layer: Layer) -> Outcome {
     let placeholder = store.placeholders()[0].1.clone();
     config.credentials = Arc::new(store);
     let binding = "\n        credential_binding: {provider: p}";
-    let keys = if layer == Layer::There { READ_ONLY.to_owned() } else { format!("{READ_ONLY}{binding}") };
+    let keys = if layer == Presence::There { READ_ONLY.to_owned() } else { format!("{READ_ONLY}{binding}") };
     config.policy = rule(server.port, &keys);
     let lab = start_lab(config).await;
     let head = format!(
@@ -284,12 +284,12 @@ pub(super) async fn credential_elsewhere(layer: Layer) -> Outcome {
 }
 
 /// The layer is that requests are read: with a rule for the connection alone, anything is posted to an allowed host.
-pub(super) async fn allowed_relay(layer: Layer) -> Outcome {
+pub(super) async fn allowed_relay(layer: Presence) -> Outcome {
     let mut config = LabConfig::new("");
     let server = server(Kind::Tls(config.vendor.clone())).await;
     let (keys, trust) = match layer {
-        Layer::There => (READ_ONLY, Trust::Run),
-        Layer::LeftOut => ("", Trust::Server),
+        Presence::There => (READ_ONLY, Trust::Run),
+        Presence::LeftOut => ("", Trust::Server),
     };
     config.policy = rule(server.port, keys);
     let lab = start_lab(config).await;
@@ -304,9 +304,9 @@ pub(super) async fn allowed_relay(layer: Layer) -> Outcome {
 }
 
 /// With the key, a program can pose as any host; so the sandbox must not be able to read it.
-pub(super) async fn authority_key(layer: Layer) -> Outcome {
+pub(super) async fn authority_key(layer: Presence) -> Outcome {
     let authority = crate::tls::RunAuthority::new().unwrap();
-    if layer == Layer::There {
+    if layer == Presence::There {
         let open = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(Result::ok);
         let files = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
         let on_disk = files.filter(|path| path.is_file()).any(|path| {
@@ -325,12 +325,12 @@ pub(super) async fn authority_key(layer: Layer) -> Outcome {
 }
 
 /// The layer is the time that a head may take.
-pub(super) async fn slow_heads(layer: Layer) -> Outcome {
+pub(super) async fn slow_heads(layer: Presence) -> Outcome {
     let server = server(Kind::Plain).await;
     let mut config = LabConfig::new(rule(server.port, ""));
     config.limits.connections = 2;
     config.limits.head_time =
-        if layer == Layer::There { Duration::from_millis(100) } else { Duration::from_secs(600) };
+        if layer == Presence::There { Duration::from_millis(100) } else { Duration::from_secs(600) };
     let lab = start_lab(config).await;
     let mut held = Vec::new();
     for _ in 0..8 {

@@ -15,9 +15,9 @@ const ORDINARY_UID: u32 = 4242;
 const USER_HALF: &str = "FULLSEND_TEST_USER_HALF";
 const THIS: &str = "proxy::tests::suite::attacks_hold_and_bite_without_their_layer";
 
-/// Whether the layer that stops an attack is there.
+/// Whether the defence that stops an attack is there.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Layer {
+pub(super) enum Presence {
     There,
     LeftOut,
 }
@@ -36,7 +36,7 @@ impl From<bool> for Outcome {
 }
 
 pub(super) type Attacking = Pin<Box<dyn Future<Output = Outcome>>>;
-type Attack = (u32, &'static str, fn(Layer) -> Attacking);
+type Attack = (u32, &'static str, fn(Presence) -> Attacking);
 
 const ALL: &[Attack] = &[
     (38, "odd spellings of hosts", |layer| Box::pin(methods::odd_hosts(layer))),
@@ -72,7 +72,7 @@ async fn half(who: &'static str) -> Vec<Cell> {
             |question, answer: &str| Cell { number: *number, name, who, question, answer: answer.to_owned() };
         cells.push(cell(
             "held",
-            match attack(Layer::There).await {
+            match attack(Presence::There).await {
                 Outcome::Worked => "NO",
                 Outcome::Failed => "yes",
                 Outcome::Reason(reason) => reason,
@@ -80,7 +80,7 @@ async fn half(who: &'static str) -> Vec<Cell> {
         ));
         cells.push(cell(
             "bit",
-            match attack(Layer::LeftOut).await {
+            match attack(Presence::LeftOut).await {
                 Outcome::Worked => "yes",
                 Outcome::Failed => "NO",
                 Outcome::Reason(reason) => reason,

@@ -3,7 +3,7 @@
 
 use super::super::admission::AdmittedConnection;
 use super::super::decide::DecidedRequest;
-use super::super::leak_watcher::{MessageCheck, watch};
+use super::super::outgoing_check::{MessageCheck, watch};
 use super::super::outgoing_request::substitute_text;
 use super::super::stream::BoxStream;
 use super::frames::{DirectionEnd, POLICY_VIOLATION, TimedFrames};

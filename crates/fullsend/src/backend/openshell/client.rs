@@ -19,14 +19,14 @@ const FIRST_PATCH: u32 = 110;
 
 /// Lines of gateways that differ on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::backend) enum Line {
+pub(in crate::backend) enum ProtocolVersion {
     /// 0.0.11x
     V0_0,
     /// 0.1.x
     V0_1,
 }
 
-impl Line {
+impl ProtocolVersion {
     fn of(version: &str) -> Option<Self> {
         let mut parts = version.trim_start_matches('v').split('.');
         match (parts.next()?, parts.next()?) {
@@ -42,7 +42,7 @@ impl Line {
 
 /// Why the gateway gave no sandbox, or none any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GatewayError {
+pub enum OpenshellError {
     Call(CallError),
     /// The gateway speaks a line that is not known.
     Version {
@@ -71,7 +71,7 @@ pub enum GatewayError {
     },
 }
 
-impl std::fmt::Display for GatewayError {
+impl std::fmt::Display for OpenshellError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Call(error) => error.fmt(f),
@@ -94,7 +94,7 @@ impl std::fmt::Display for GatewayError {
     }
 }
 
-impl std::error::Error for GatewayError {
+impl std::error::Error for OpenshellError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Call(error) => Some(error),
@@ -103,7 +103,7 @@ impl std::error::Error for GatewayError {
     }
 }
 
-impl From<CallError> for GatewayError {
+impl From<CallError> for OpenshellError {
     fn from(error: CallError) -> Self {
         Self::Call(error)
     }
@@ -119,7 +119,7 @@ pub(super) struct NewSandbox<'a> {
 
 /// A sandbox of the gateway.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct SandboxStatus {
     pub(super) id: String,
     phase: u64,
     why: String,
@@ -146,17 +146,18 @@ pub(super) enum ExecEvent<'a> {
 }
 
 /// A gateway that answered, and how it is spoken to.
-pub(super) struct Gateway {
+pub(super) struct OpenshellGateway {
     channel: Arc<Channel>,
-    pub(super) line: Line,
+    pub(super) line: ProtocolVersion,
     pub(super) version: String,
 }
 
-impl Gateway {
-    pub(super) async fn connect(channel: Arc<Channel>) -> Result<Self, GatewayError> {
+impl OpenshellGateway {
+    pub(super) async fn connect(channel: Arc<Channel>) -> Result<Self, OpenshellError> {
         let answer = channel.unary("Health", Message::default(), HEALTH_TIME).await?;
         let version = Received(&answer).text(2);
-        let line = Line::of(&version).ok_or_else(|| GatewayError::Version { version: version.clone() })?;
+        let line = ProtocolVersion::of(&version)
+            .ok_or_else(|| OpenshellError::Version { version: version.clone() })?;
         Ok(Self { channel, line, version })
     }
 
@@ -168,8 +169,8 @@ impl Gateway {
     pub(super) fn in_workspace(&self, message: Message, old: u64, new: u64) -> Message {
         let workspace = &self.channel.endpoint().workspace;
         match self.line {
-            Line::V0_0 => message.text(old, workspace),
-            Line::V0_1 => message.message(new, Message::default().text(1, workspace)),
+            ProtocolVersion::V0_0 => message.text(old, workspace),
+            ProtocolVersion::V0_1 => message.message(new, Message::default().text(1, workspace)),
         }
     }
 
@@ -177,7 +178,7 @@ impl Gateway {
         self.channel.unary(method, request, CALL_TIME).await
     }
 
-    pub(super) async fn create(&self, new: NewSandbox<'_>, time: Duration) -> Result<(), GatewayError> {
+    pub(super) async fn create(&self, new: NewSandbox<'_>, time: Duration) -> Result<(), OpenshellError> {
         let template = Message::default().text(1, new.image);
         // The first process must outlive all commands: when it ends, the sandbox is in error.
         let spec = Message::default()
@@ -197,26 +198,26 @@ impl Gateway {
         deadline: Instant,
         time: Duration,
         is_cancelled: &dyn Fn() -> bool,
-    ) -> Result<Known, GatewayError> {
+    ) -> Result<SandboxStatus, OpenshellError> {
         loop {
             let found = self.get(name).await?;
             if found.phase == READY {
                 return Ok(found);
             }
             if let Some((_, phase)) = FAILED.iter().find(|(number, _)| *number == found.phase) {
-                return Err(GatewayError::Failed { name: name.to_owned(), phase, why: found.why });
+                return Err(OpenshellError::Failed { name: name.to_owned(), phase, why: found.why });
             }
             if is_cancelled() {
-                return Err(GatewayError::Cancelled);
+                return Err(OpenshellError::Cancelled);
             }
             if Instant::now() + POLL > deadline {
-                return Err(GatewayError::NotReady { name: name.to_owned(), time });
+                return Err(OpenshellError::NotReady { name: name.to_owned(), time });
             }
             tokio::time::sleep(POLL).await;
         }
     }
 
-    async fn get(&self, name: &str) -> Result<Known, GatewayError> {
+    async fn get(&self, name: &str) -> Result<SandboxStatus, OpenshellError> {
         let request = self.in_workspace(Message::default().text(1, name), 2, 2);
         let answer = self.call("GetSandbox", request).await?;
         let sandbox = Received(&answer).message(1).unwrap_or(Received(&[]));
@@ -224,15 +225,15 @@ impl Gateway {
         let status = sandbox.message(3).unwrap_or(Received(&[]));
         let why: Vec<String> = status.messages(5).map(|condition| condition.text(4)).collect();
         let why = why.into_iter().rfind(|text| !text.is_empty()).unwrap_or_default();
-        Ok(Known { id: about.text(1), phase: status.number(6), why })
+        Ok(SandboxStatus { id: about.text(1), phase: status.number(6), why })
     }
 
     /// What is gone already is deleted.
     pub(super) async fn delete(&self, name: &str) -> Result<(), CallError> {
         let request = self.in_workspace(Message::default().text(1, name), 2, 2);
         let request = match self.line {
-            Line::V0_0 => request,
-            Line::V0_1 => request.flag(3, true),
+            ProtocolVersion::V0_0 => request,
+            ProtocolVersion::V0_1 => request.flag(3, true),
         };
         match self.call("DeleteSandbox", request).await {
             Err(CallError::Refused { status: CallStatus::NOT_FOUND, .. }) | Ok(_) => Ok(()),
@@ -250,17 +251,17 @@ impl Gateway {
             .text(
                 1,
                 match self.line {
-                    Line::V0_0 => &sandbox.id,
-                    Line::V0_1 => &sandbox.name,
+                    ProtocolVersion::V0_0 => &sandbox.id,
+                    ProtocolVersion::V0_1 => &sandbox.name,
                 },
             )
             .texts(2, &command.arguments)
             .text(3, command.working_directory)
             .map(4, command.environment.iter().map(|(name, value)| (name, value)));
         let start = match self.line {
-            Line::V0_0 => start,
+            ProtocolVersion::V0_0 => start,
             // A login shell would set variables of its own.
-            Line::V0_1 => self.in_workspace(start, 0, 12).flag(10, true),
+            ProtocolVersion::V0_1 => self.in_workspace(start, 0, 12).flag(10, true),
         };
         let (sender, answers) = self.channel.stream("ExecSandboxInteractive").await?;
         sender.send(Message::default().message(1, start)).await;
@@ -298,11 +299,11 @@ mod tests {
 
     #[test]
     fn a_version_names_its_line() {
-        assert_eq!(Line::of("0.0.116"), Some(Line::V0_0));
-        assert_eq!(Line::of("v0.1.5"), Some(Line::V0_1));
-        assert_eq!(Line::of("0.0.111-dev.3"), Some(Line::V0_0));
+        assert_eq!(ProtocolVersion::of("0.0.116"), Some(ProtocolVersion::V0_0));
+        assert_eq!(ProtocolVersion::of("v0.1.5"), Some(ProtocolVersion::V0_1));
+        assert_eq!(ProtocolVersion::of("0.0.111-dev.3"), Some(ProtocolVersion::V0_0));
         for unknown in ["0.0.109", "0.0", "0.2.0", "1.0", "", "dev"] {
-            assert_eq!(Line::of(unknown), None, "{unknown}");
+            assert_eq!(ProtocolVersion::of(unknown), None, "{unknown}");
         }
     }
 

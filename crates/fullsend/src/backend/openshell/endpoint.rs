@@ -18,7 +18,7 @@ const WORKSPACE: &str = "OPENSHELL_WORKSPACE";
 
 /// One gateway, as we reach it.
 #[derive(Clone)]
-pub struct GatewayEndpoint {
+pub struct OpenshellEndpoint {
     pub(super) address: WebAddress,
     pub(super) token: Option<Secret>,
     pub(super) workspace: String,
@@ -27,13 +27,13 @@ pub struct GatewayEndpoint {
     certificates: Option<PathBuf>,
 }
 
-impl std::fmt::Display for GatewayEndpoint {
+impl std::fmt::Display for OpenshellEndpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.address.origin())
     }
 }
 
-impl GatewayEndpoint {
+impl OpenshellEndpoint {
     /// The endpoint that the variables name, else the registered gateway.
     pub fn of_host(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
         let place = registered_place(variable);
@@ -120,7 +120,7 @@ mod tests {
         let find = |name: &str| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
-        GatewayEndpoint::of_host(&find).map(|endpoint| endpoint.to_string())
+        OpenshellEndpoint::of_host(&find).map(|endpoint| endpoint.to_string())
     }
 
     #[test]

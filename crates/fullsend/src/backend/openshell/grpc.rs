@@ -17,7 +17,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Mutex, mpsc};
 
-use super::endpoint::GatewayEndpoint;
+use super::endpoint::OpenshellEndpoint;
 use super::protobuf::Message;
 
 const SERVICE: &str = "openshell.v1.OpenShell";
@@ -106,17 +106,17 @@ impl CallStatus {
 
 /// The connection to one gateway.
 pub(super) struct Channel {
-    endpoint: GatewayEndpoint,
+    endpoint: OpenshellEndpoint,
     dialer: Dialer,
     connection: Mutex<Option<SendRequest<Requests>>>,
 }
 
 impl Channel {
-    pub(super) fn new(endpoint: GatewayEndpoint, dialer: Dialer) -> Arc<Self> {
+    pub(super) fn new(endpoint: OpenshellEndpoint, dialer: Dialer) -> Arc<Self> {
         Arc::new(Self { endpoint, dialer, connection: Mutex::new(None) })
     }
 
-    pub(super) fn endpoint(&self) -> &GatewayEndpoint {
+    pub(super) fn endpoint(&self) -> &OpenshellEndpoint {
         &self.endpoint
     }
 

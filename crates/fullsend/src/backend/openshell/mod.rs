@@ -12,18 +12,18 @@ pub(crate) mod providers;
 pub(crate) mod sandbox;
 pub(crate) mod tunnel;
 
-use client::Gateway;
-pub use client::GatewayError;
-use endpoint::GatewayEndpoint;
+pub use client::OpenshellError;
+use client::OpenshellGateway;
+use endpoint::OpenshellEndpoint;
 use grpc::{CallError, Channel};
 
-async fn connect(endpoint: GatewayEndpoint) -> Result<Gateway, GatewayError> {
+async fn connect(endpoint: OpenshellEndpoint) -> Result<OpenshellGateway, OpenshellError> {
     let unreachable = |why: String| CallError::Unreachable { endpoint: endpoint.to_string(), why };
     let dialer = endpoint.dialer().map_err(unreachable)?;
-    Gateway::connect(Channel::new(endpoint, dialer)).await
+    OpenshellGateway::connect(Channel::new(endpoint, dialer)).await
 }
 
 /// The version of a gateway that answers and is supported.
-pub async fn version(endpoint: GatewayEndpoint) -> Result<String, GatewayError> {
+pub async fn version(endpoint: OpenshellEndpoint) -> Result<String, OpenshellError> {
     connect(endpoint).await.map(|gateway| gateway.version)
 }

@@ -6,7 +6,7 @@ use policy::model::{
     Compatibility, Endpoint, HostPattern, NetworkRule, Protocol, RequestRule, RuleSubject, ValuePattern,
 };
 
-use super::client::Line;
+use super::client::ProtocolVersion;
 use super::protobuf::Message;
 
 /// `writable` are the directories that the run needs beside those of the policy; the gateway makes those that the image
@@ -14,7 +14,7 @@ use super::protobuf::Message;
 pub(super) fn message(
     policy: &Policy,
     writable: &[&str],
-    line: Line,
+    line: ProtocolVersion,
     provider: &dyn Fn(&str) -> Option<String>,
 ) -> Message {
     let filesystem = &policy.filesystem;
@@ -47,7 +47,7 @@ pub(super) fn message(
         .messages(5, networks)
 }
 
-fn network(rule: &NetworkRule, line: Line, provider: &dyn Fn(&str) -> Option<String>) -> Message {
+fn network(rule: &NetworkRule, line: ProtocolVersion, provider: &dyn Fn(&str) -> Option<String>) -> Message {
     let binaries = rule.binaries.iter().map(|path| Message::default().text(1, path.value.as_str()));
     Message::default()
         .text(1, &rule.name)
@@ -57,7 +57,7 @@ fn network(rule: &NetworkRule, line: Line, provider: &dyn Fn(&str) -> Option<Str
 
 pub(super) fn endpoint(
     endpoint: &Endpoint,
-    line: Line,
+    line: ProtocolVersion,
     provider: &dyn Fn(&str) -> Option<String>,
 ) -> Message {
     let host = match &endpoint.host {
@@ -67,7 +67,7 @@ pub(super) fn endpoint(
     let reads = endpoint.protocol.reads_requests();
     let message = Message::default().text(1, &host).text(3, endpoint.protocol.word());
     let message = match line {
-        Line::V0_0 => message.text(4, if endpoint.tls_skip { "skip" } else { "" }).text(
+        ProtocolVersion::V0_0 => message.text(4, if endpoint.tls_skip { "skip" } else { "" }).text(
             5,
             match (reads, endpoint.enforce) {
                 (false, _) => "",
@@ -75,7 +75,7 @@ pub(super) fn endpoint(
                 (true, false) => "audit",
             },
         ),
-        Line::V0_1 => message.flag(4, endpoint.tls_skip).number(
+        ProtocolVersion::V0_1 => message.flag(4, endpoint.tls_skip).number(
             5,
             match (reads, endpoint.enforce) {
                 (false, _) => 0,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use sandbox::{CommandExit, Stdio};
 use tokio::runtime::Handle;
 
-use super::client::{self, ExecEvent, GatewayError};
+use super::client::{self, ExecEvent, OpenshellError};
 use super::grpc::{Answers, CallError, RequestSender};
 
 /// What one message carries; gateways take up to four mebibytes.
@@ -21,17 +21,17 @@ const SIGNAL_CODES: std::ops::RangeInclusive<i32> = 129..=159;
 #[derive(Clone, Default)]
 pub(in crate::backend) struct End(Arc<(Mutex<Option<Ended>>, Condvar)>);
 
-type Ended = Result<CommandExit, GatewayError>;
+type Ended = Result<CommandExit, OpenshellError>;
 
 impl End {
-    fn set(&self, end: Result<CommandExit, GatewayError>) {
+    fn set(&self, end: Result<CommandExit, OpenshellError>) {
         let (known, changed) = &*self.0;
         known.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(end);
         changed.notify_all();
     }
 
     /// `None` if it still runs after `limit`.
-    pub(in crate::backend) fn wait(&self, limit: Duration) -> Option<Result<CommandExit, GatewayError>> {
+    pub(in crate::backend) fn wait(&self, limit: Duration) -> Option<Result<CommandExit, OpenshellError>> {
         let (known, changed) = &*self.0;
         let deadline = Instant::now() + limit;
         let mut end = known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,7 +62,7 @@ pub(super) struct Watched {
     /// Its name, for messages.
     pub(super) what: String,
     /// Gets the reason.
-    pub(super) lost: Arc<OnceLock<GatewayError>>,
+    pub(super) lost: Arc<OnceLock<OpenshellError>>,
     /// When its streams are closed, whatever it still does. `None`: the caller watches it.
     pub(super) limit: Option<Duration>,
 }
@@ -123,10 +123,10 @@ struct Receiver {
 }
 
 impl Receiver {
-    fn too_long(&self) -> GatewayError {
+    fn too_long(&self) -> OpenshellError {
         let seconds = self.watched.limit.map_or(0, |limit| limit.as_secs());
         let why = format!("it still runs after {seconds} seconds");
-        GatewayError::Inside { what: self.watched.what.clone(), why }
+        OpenshellError::Inside { what: self.watched.what.clone(), why }
     }
 
     fn follow(mut self, mut answers: Answers, executor: &Handle) {
@@ -137,7 +137,7 @@ impl Receiver {
             };
             let answer = match answer {
                 Ok(Some(answer)) => answer,
-                Ok(None) => break Err(GatewayError::Cut { what: self.watched.what.clone() }),
+                Ok(None) => break Err(OpenshellError::Cut { what: self.watched.what.clone() }),
                 Err(error) => break Err(error.into()),
             };
             match client::event(&answer) {

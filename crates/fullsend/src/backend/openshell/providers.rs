@@ -4,7 +4,7 @@
 use ::policy::model::Endpoint;
 use egress::credentials::Secret;
 
-use super::client::{Gateway, GatewayError, Line};
+use super::client::{OpenshellError, OpenshellGateway, ProtocolVersion};
 use super::grpc::{CallError, CallStatus};
 use super::policy;
 use super::protobuf::{Message, Received};
@@ -25,7 +25,11 @@ pub(super) fn name(sandbox: &str, provider: &str) -> String {
 }
 
 /// Makes the profile and the provider.
-pub(super) async fn create(gateway: &Gateway, name: &str, new: &NewProvider) -> Result<(), GatewayError> {
+pub(super) async fn create(
+    gateway: &OpenshellGateway,
+    name: &str,
+    new: &NewProvider,
+) -> Result<(), OpenshellError> {
     let credentials = new.credentials.iter().map(|(key, _)| {
         Message::default().text(1, &key.to_ascii_lowercase()).texts(3, [key]).flag(4, true).text(5, "bearer")
     });
@@ -37,7 +41,7 @@ pub(super) async fn create(gateway: &Gateway, name: &str, new: &NewProvider) -> 
     let request = gateway.in_workspace(Message::default().message(1, item), 2, 2);
     let answer = gateway.call("ImportProviderProfiles", request).await?;
     if let Some(problem) = Received(&answer).messages(1).find(|problem| problem.text(5) == "error") {
-        return Err(GatewayError::Inside { what: format!("the profile {name}"), why: problem.text(4) });
+        return Err(OpenshellError::Inside { what: format!("the profile {name}"), why: problem.text(4) });
     }
     let values = new.credentials.iter().map(|(key, value)| (key, value.reveal()));
     let provider =
@@ -48,12 +52,12 @@ pub(super) async fn create(gateway: &Gateway, name: &str, new: &NewProvider) -> 
 }
 
 /// Removes the provider and its profile. What is gone already is removed.
-pub(super) async fn delete(gateway: &Gateway, name: &str) -> Result<(), CallError> {
+pub(super) async fn delete(gateway: &OpenshellGateway, name: &str) -> Result<(), CallError> {
     let provider = gateway.in_workspace(Message::default().text(1, name), 2, 3);
     let profile = gateway.in_workspace(Message::default().text(1, name), 2, 2);
     let (provider, profile) = match gateway.line {
-        Line::V0_0 => (provider, profile),
-        Line::V0_1 => (provider.flag(4, true), profile.flag(3, true)),
+        ProtocolVersion::V0_0 => (provider, profile),
+        ProtocolVersion::V0_1 => (provider.flag(4, true), profile.flag(3, true)),
     };
     for (method, request) in [("DeleteProvider", provider), ("DeleteProviderProfile", profile)] {
         match gateway.call(method, request).await {

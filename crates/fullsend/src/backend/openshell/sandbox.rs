@@ -13,8 +13,8 @@ use policy::Policy;
 use sandbox::{Command, Mount, MountKind, Stdio};
 use tokio::runtime::Handle;
 
-use super::client::{Gateway, GatewayError, NewCommand, NewSandbox, SandboxAddress};
-use super::endpoint::GatewayEndpoint;
+use super::client::{NewCommand, NewSandbox, OpenshellError, OpenshellGateway, SandboxAddress};
+use super::endpoint::OpenshellEndpoint;
 use super::grpc::CallError;
 use super::process::{self, End, Pipes, Streams, Watched};
 use super::providers::{self, NewProvider};
@@ -86,20 +86,20 @@ pub struct OpenshellSandbox {
 
 /// Where commands are started.
 struct Remote {
-    gateway: Gateway,
+    gateway: OpenshellGateway,
     address: SandboxAddress,
     /// Made for this sandbox, and deleted with it.
     providers: Vec<String>,
     environment: Vec<(OsString, OsString)>,
     program: &'static str,
-    lost: Arc<OnceLock<GatewayError>>,
+    lost: Arc<OnceLock<OpenshellError>>,
     executor: Handle,
 }
 
 impl OpenshellSandbox {
-    pub fn start(endpoint: GatewayEndpoint, spec: OpenshellSpec<'_>) -> Result<Self, GatewayError> {
+    pub fn start(endpoint: OpenshellEndpoint, spec: OpenshellSpec<'_>) -> Result<Self, OpenshellError> {
         let OpenshellSpec { executor, mounts, staging, .. } = spec;
-        let on_host = |error: std::io::Error| GatewayError::Inside {
+        let on_host = |error: std::io::Error| OpenshellError::Inside {
             what: format!("the copy in {}", spec.copy.display()),
             why: error.to_string(),
         };
@@ -188,12 +188,12 @@ impl OpenshellSandbox {
         self.gateway_address
     }
 
-    pub(in crate::backend) fn lost(&self) -> Option<GatewayError> {
+    pub(in crate::backend) fn lost(&self) -> Option<OpenshellError> {
         self.remote.lost.get().cloned()
     }
 
     /// The directories, and our own program unless the image has the same version of it.
-    fn prepare(&self) -> Result<(), GatewayError> {
+    fn prepare(&self) -> Result<(), OpenshellError> {
         let program = self.remote.program;
         let script =
             format!("mkdir -p {PIDS} /sandbox/workspace && ln -sfn /sandbox/workspace /tmp/workspace");
@@ -212,7 +212,7 @@ impl OpenshellSandbox {
         })
     }
 
-    fn upload(&self, mounts: &[Mount]) -> Result<(), GatewayError> {
+    fn upload(&self, mounts: &[Mount]) -> Result<(), OpenshellError> {
         for root in ROOTS {
             let below = files::below(mounts, root);
             if !below.is_empty() {
@@ -222,11 +222,11 @@ impl OpenshellSandbox {
         Ok(())
     }
 
-    fn upload_below(&self, mounts: &[&Mount], root: &str) -> Result<(), GatewayError> {
+    fn upload_below(&self, mounts: &[&Mount], root: &str) -> Result<(), OpenshellError> {
         let words = [inside_files::PUT_TREE, root];
         let job = self.remote.files_job("an upload", &words);
         let answer = self.remote.run(job, LONG, |input| files::pack(mounts, root, input), read_all)?;
-        let wrong = |why: String| GatewayError::Inside { what: "an upload".to_owned(), why };
+        let wrong = |why: String| OpenshellError::Inside { what: "an upload".to_owned(), why };
         match serde_json::from_slice(&answer) {
             Ok(FilesReply::Written { .. }) => Ok(()),
             Ok(FilesReply::Error { message, .. }) => Err(wrong(message)),
@@ -234,15 +234,15 @@ impl OpenshellSandbox {
         }
     }
 
-    pub(in crate::backend) fn deliver(&self) -> Result<(), GatewayError> {
+    pub(in crate::backend) fn deliver(&self) -> Result<(), OpenshellError> {
         self.upload(&self.staged)
     }
 
-    pub(in crate::backend) fn collect(&self) -> Result<(), GatewayError> {
+    pub(in crate::backend) fn collect(&self) -> Result<(), OpenshellError> {
         self.collected.iter().try_for_each(|directory| self.download(directory))
     }
 
-    fn download(&self, directory: &str) -> Result<(), GatewayError> {
+    fn download(&self, directory: &str) -> Result<(), OpenshellError> {
         let into = self.copy.join(directory.trim_start_matches('/'));
         let words = [inside_files::GET, directory];
         let job = self.remote.files_job("a download", &words);
@@ -253,7 +253,7 @@ impl OpenshellSandbox {
     pub(in crate::backend) fn exec(
         &self,
         command: Command,
-    ) -> Result<(Pipes, End, SignalTarget), GatewayError> {
+    ) -> Result<(Pipes, End, SignalTarget), OpenshellError> {
         let Command { arguments, environment, working_directory, stdin, stdout, stderr, .. } = command;
         let pid_file = format!("{PIDS}/{}.pid", self.next_command.fetch_add(1, Ordering::Relaxed));
         let text = |word: &OsString| word.to_string_lossy().into_owned();
@@ -274,7 +274,7 @@ impl OpenshellSandbox {
     }
 
     /// Kills the commands that were started with `exec`, and their process groups.
-    pub(in crate::backend) fn end_commands(&self) -> Result<(), GatewayError> {
+    pub(in crate::backend) fn end_commands(&self) -> Result<(), OpenshellError> {
         let script = format!(
             "for file in {PIDS}/*.pid; do [ -f \"$file\" ] && read pid < \"$file\" && {{ kill -s KILL -- -$pid || kill -s KILL $pid; }} \
              2> /dev/null; done; true"
@@ -310,7 +310,7 @@ impl Drop for OpenshellSandbox {
 }
 
 /// Deletes a sandbox, then its providers. Where a call fails, all are repeated.
-async fn delete(gateway: &Gateway, name: &str, providers: &[String]) -> Result<(), NotDeleted> {
+async fn delete(gateway: &OpenshellGateway, name: &str, providers: &[String]) -> Result<(), NotDeleted> {
     let mut result = delete_once(gateway, name, providers).await;
     for pause in DELETE_AGAIN {
         if result.as_ref().err().is_none_or(|left| left.why.is_denied()) {
@@ -332,7 +332,7 @@ struct NotDeleted {
 }
 
 /// Tries all, whatever fails: a provider has a secret.
-async fn delete_once(gateway: &Gateway, name: &str, providers: &[String]) -> Result<(), NotDeleted> {
+async fn delete_once(gateway: &OpenshellGateway, name: &str, providers: &[String]) -> Result<(), NotDeleted> {
     let mut failed = vec![(name, "sandbox", gateway.delete(name).await)];
     for provider in providers {
         failed.push((provider, "provider", providers::delete(gateway, provider).await));
@@ -347,14 +347,14 @@ async fn delete_once(gateway: &Gateway, name: &str, providers: &[String]) -> Res
     }
 }
 
-fn left_over(error: &GatewayError, name: &str, left: &NotDeleted) -> GatewayError {
+fn left_over(error: &OpenshellError, name: &str, left: &NotDeleted) -> OpenshellError {
     let NotDeleted { names, commands, why } = left;
     let why = format!(
         "{error}; {} may be left on the gateway: {why}; delete with {}",
         names.join(", "),
         commands.join(" and ")
     );
-    GatewayError::Inside { what: format!("the start of {name}"), why }
+    OpenshellError::Inside { what: format!("the start of {name}"), why }
 }
 
 /// A command that can be signalled.
@@ -364,7 +364,7 @@ pub(in crate::backend) struct SignalTarget {
 }
 
 impl SignalTarget {
-    pub(in crate::backend) fn signal(&self, signal: i32) -> Result<(), GatewayError> {
+    pub(in crate::backend) fn signal(&self, signal: i32) -> Result<(), OpenshellError> {
         let file = &self.pid_file;
         let script = format!(
             "[ -f {file} ] && read pid < {file} && {{ kill -{signal} -- -$pid || kill -{signal} $pid; }} 2> /dev/null; true"
@@ -400,11 +400,11 @@ impl Remote {
         streams: Streams,
         what: String,
         limit: Option<Duration>,
-    ) -> Result<(Pipes, End), GatewayError> {
+    ) -> Result<(Pipes, End), OpenshellError> {
         let calls = self.executor.block_on(self.gateway.exec(&self.address, new))?;
         let watched = Watched { what: what.clone(), lost: Arc::clone(&self.lost), limit };
         process::connect(streams, calls, watched, &self.executor)
-            .map_err(|error| GatewayError::Inside { what, why: error.to_string() })
+            .map_err(|error| OpenshellError::Inside { what, why: error.to_string() })
     }
 
     fn shell(
@@ -413,7 +413,7 @@ impl Remote {
         script: &str,
         limit: Duration,
         input: impl FnOnce(PipeWriter) -> std::io::Result<()> + Send,
-    ) -> Result<(), GatewayError> {
+    ) -> Result<(), OpenshellError> {
         let arguments = ["/bin/sh", "-c", script].map(str::to_owned).to_vec();
         self.run(Job { what, arguments, reports: false }, limit, input, read_all).map(drop)
     }
@@ -425,13 +425,13 @@ impl Remote {
         limit: Duration,
         input: impl FnOnce(PipeWriter) -> std::io::Result<()> + Send,
         output: impl FnOnce(&mut dyn Read) -> std::io::Result<T>,
-    ) -> Result<T, GatewayError> {
+    ) -> Result<T, OpenshellError> {
         let Job { what, arguments, reports } = job;
         let new = NewCommand { arguments, working_directory: "/", environment: Vec::new() };
         let streams = Streams { stdin: Stdio::Pipe, stdout: Stdio::Pipe, stderr: Stdio::Pipe };
         let (pipes, end) = self.start(&new, streams, what.to_owned(), Some(limit))?;
         let Pipes { stdin, stdout, stderr } = pipes;
-        let wrong = |why: String| GatewayError::Inside { what: what.to_owned(), why };
+        let wrong = |why: String| OpenshellError::Inside { what: what.to_owned(), why };
         let (sent, received, errors) = std::thread::scope(|scope| {
             let sending = scope.spawn(move || stdin.map_or(Ok(()), input));
             let complaining = scope.spawn(move || {

@@ -68,7 +68,7 @@ pub fn attempt(
         stream.line(line, request.iteration).into_iter().for_each(|event| emit.emit(event));
     })?;
     if !context.cancel.is_urgent() {
-        context.sandbox.collect().map_err(|error| RuntimeError::Start(CommandError::Gateway(error)))?;
+        context.sandbox.collect().map_err(|error| RuntimeError::Start(CommandError::Openshell(error)))?;
     }
     let ending = conclude(context, ended, stream.result.as_ref(), before.as_deref())?;
     let turns = stream.result.as_ref().map_or(0, |result| result.turns);
@@ -88,7 +88,7 @@ fn prepare(context: &LaunchContext<'_>, request: &AttemptRequest) -> Result<Stri
     let config = settings::CONFIG_DIRECTORY;
     state::empty(context.sandbox, config).map_err(failed)?;
     // What is not mounted there is gone too.
-    context.sandbox.deliver().map_err(|error| RuntimeError::Start(CommandError::Gateway(error)))?;
+    context.sandbox.deliver().map_err(|error| RuntimeError::Start(CommandError::Openshell(error)))?;
     let Some(conversation) = &request.conversation else { return Ok(uuid::Uuid::new_v4().to_string()) };
     for file in &conversation.files {
         let path = format!("{config}/projects/{}", file.path);

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::outbox::{FailedAttempt, Outbox, OutboxError, QueuedDelivery};
 use super::webhook::OutgoingWebhook;
 use crate::event::clock::Moment;
-use crate::fetch::{Ask, DownloadError, Fetcher, HostNetwork, Post};
+use crate::fetch::{FetchError, FetchRequest, Fetcher, HostNetwork, Post};
 use crate::serve::action_log::ActionLog;
 use crate::serve::signature;
 
@@ -34,7 +34,7 @@ const PAUSES: [Duration; 9] = [
 const ERROR_PAUSE: Duration = Duration::from_secs(5);
 
 /// How an attempt ended.
-struct AttemptResult {
+struct SendResult {
     status: Option<u16>,
     /// `None`: the receiver accepted it.
     problem: Option<String>,
@@ -87,7 +87,7 @@ impl Sender {
                 (delivery, result)
             });
             match attempted {
-                Ok((delivery, result)) => self.settle_surely(webhook, &delivery, &result),
+                Ok((delivery, result)) => self.store_result_until_stored(webhook, &delivery, &result),
                 Err(error) => {
                     self.log_problem(&Err(error));
                     std::thread::sleep(ERROR_PAUSE);
@@ -96,10 +96,15 @@ impl Sender {
         }
     }
 
-    /// A result that cannot be stored, because the disk is full, must not become another attempt.
-    fn settle_surely(&self, webhook: &OutgoingWebhook, delivery: &QueuedDelivery, result: &AttemptResult) {
+    /// Retries until the result is stored. Otherwise a full disk would cause the delivery to be sent twice.
+    fn store_result_until_stored(
+        &self,
+        webhook: &OutgoingWebhook,
+        delivery: &QueuedDelivery,
+        result: &SendResult,
+    ) {
         loop {
-            let settled = self.settle(webhook, delivery, result);
+            let settled = self.store_result(webhook, delivery, result);
             if settled.is_ok() {
                 return;
             }
@@ -108,14 +113,14 @@ impl Sender {
         }
     }
 
-    fn settle(
+    fn store_result(
         &self,
         webhook: &OutgoingWebhook,
         delivery: &QueuedDelivery,
-        result: &AttemptResult,
+        result: &SendResult,
     ) -> Result<(), OutboxError> {
         let attempts = delivery.attempts + 1;
-        let AttemptResult { status, problem, is_final } = result;
+        let SendResult { status, problem, is_final } = result;
         let mut line = json!({
             "time": Moment::now().rfc3339(), "webhook": webhook.name, "delivery": delivery.id, "type": delivery.kind,
             "attempt": attempts, "status": status,
@@ -153,12 +158,12 @@ fn next_pause(attempts: u32) -> Option<Duration> {
     PAUSES.get(usize::try_from(attempts).ok()?.checked_sub(1)?).copied()
 }
 
-fn attempt(fetcher: &Fetcher, webhook: &OutgoingWebhook, delivery: &QueuedDelivery) -> AttemptResult {
+fn attempt(fetcher: &Fetcher, webhook: &OutgoingWebhook, delivery: &QueuedDelivery) -> SendResult {
     let timestamp = (Moment::now().millis() / 1000).to_string();
     let body = delivery.body.as_bytes();
     let Some(signature) = signature::sign_standard(&webhook.secret, &delivery.id, &timestamp, body) else {
         let problem = Some("the secret is not valid".to_owned());
-        return AttemptResult { status: None, problem, is_final: false };
+        return SendResult { status: None, problem, is_final: false };
     };
     let headers = [
         (HeaderName::from_static("webhook-id"), delivery.id.clone()),
@@ -166,35 +171,37 @@ fn attempt(fetcher: &Fetcher, webhook: &OutgoingWebhook, delivery: &QueuedDelive
         (HeaderName::from_static("webhook-signature"), signature),
     ];
     // The body of the answer is not read: a slow one would block the sender.
-    let answer = fetcher.get(&Ask {
+    let answer = fetcher.send(&FetchRequest {
         headers: &headers,
         post: Some(Post { content_type: "application/json", bytes: body }),
         timeout: webhook.timeout,
-        ..Ask::new(&webhook.address)
+        ..FetchRequest::new(&webhook.address)
     });
     match answer.map(|answer| answer.status) {
         Ok(status) if status.is_success() => {
-            AttemptResult { status: Some(status.as_u16()), problem: None, is_final: false }
+            SendResult { status: Some(status.as_u16()), problem: None, is_final: false }
         }
-        Ok(status) => AttemptResult {
+        Ok(status) => SendResult {
             status: Some(status.as_u16()),
             problem: Some(format!("the receiver answered with status {}", status.as_u16())),
             is_final: status == StatusCode::GONE,
         },
-        Err(error) => {
-            AttemptResult { status: None, problem: Some(words(&error, webhook.timeout)), is_final: false }
-        }
+        Err(error) => SendResult {
+            status: None,
+            problem: Some(describe_error(&error, webhook.timeout)),
+            is_final: false,
+        },
     }
 }
 
 /// What went wrong, without the path of the address.
-fn words(error: &DownloadError, timeout: Duration) -> String {
+fn describe_error(error: &FetchError, timeout: Duration) -> String {
     match error {
-        DownloadError::Timeout { .. } => format!("no answer within {} seconds", timeout.as_secs()),
-        DownloadError::Refused { why, .. } => format!("the address must not be asked: {why}"),
-        DownloadError::Dial(error) => error.to_string(),
-        DownloadError::Http(_) => "the connection broke off".to_owned(),
-        _ => "the address cannot be asked".to_owned(),
+        FetchError::Timeout { .. } => format!("no answer within {} seconds", timeout.as_secs()),
+        FetchError::Refused { why, .. } => format!("requests to this address are not allowed: {why}"),
+        FetchError::Dial(error) => error.to_string(),
+        FetchError::Http(_) => "the connection broke off".to_owned(),
+        _ => "the address cannot be used".to_owned(),
     }
 }
 
@@ -214,12 +221,12 @@ mod tests {
     fn problems_do_not_show_the_path_of_an_address() {
         let address = || "https://a.example/services/secret".to_owned();
         for error in [
-            DownloadError::Timeout { address: address() },
-            DownloadError::Refused { address: address(), why: "10.0.0.1 is near".to_owned() },
-            DownloadError::Plain { address: address() },
-            DownloadError::Address { why: address() },
+            FetchError::Timeout { address: address() },
+            FetchError::Refused { address: address(), why: "10.0.0.1 is a private address".to_owned() },
+            FetchError::Plain { address: address() },
+            FetchError::Address { why: address() },
         ] {
-            let shown = words(&error, Duration::from_secs(10));
+            let shown = describe_error(&error, Duration::from_secs(10));
             assert!(!shown.contains("secret"), "{shown}");
         }
     }

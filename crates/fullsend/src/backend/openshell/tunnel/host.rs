@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::{Frame, Frames, Kind, MAX_CONNECTIONS, Orders, PIECE, Place};
-use crate::backend::openshell::client::{self, ExecEvent, GatewayError};
+use crate::backend::openshell::client::{self, ExecEvent, OpenshellError};
 use crate::backend::openshell::files;
 use crate::backend::openshell::grpc::{Answers, RequestSender};
 
@@ -63,8 +63,8 @@ impl Drop for Tunnel {
 pub(in crate::backend::openshell) async fn open(
     services: Vec<TunnelService>,
     calls: (RequestSender, Answers),
-    lost: Arc<OnceLock<GatewayError>>,
-) -> Result<Tunnel, GatewayError> {
+    lost: Arc<OnceLock<OpenshellError>>,
+) -> Result<Tunnel, OpenshellError> {
     let (sender, answers) = calls;
     let token = uuid::Uuid::new_v4().simple().to_string();
     let listen = services.iter().map(|service| service.place.clone()).collect();
@@ -77,7 +77,7 @@ pub(in crate::backend::openshell) async fn open(
     let tunnel = Running { targets, sender, open: BTreeMap::new(), token, ready: Some(ready), lost };
     let task = tokio::spawn(tunnel.follow(answers));
     let tunnel = Tunnel { task };
-    let failed = |why: &str| GatewayError::Inside { what: "the tunnel".to_owned(), why: why.to_owned() };
+    let failed = |why: &str| OpenshellError::Inside { what: "the tunnel".to_owned(), why: why.to_owned() };
     match tokio::time::timeout(START_TIME, is_ready).await {
         Ok(Ok(Ok(()))) => Ok(tunnel),
         Ok(Ok(Err(why))) => Err(failed(&why)),
@@ -94,7 +94,7 @@ struct Running {
     /// Until the tunnel is ready.
     ready: Option<oneshot::Sender<Result<(), String>>>,
     /// Gets the reason where it ends before the run does.
-    lost: Arc<OnceLock<GatewayError>>,
+    lost: Arc<OnceLock<OpenshellError>>,
 }
 
 impl Running {
@@ -122,7 +122,7 @@ impl Running {
         match self.ready.take() {
             Some(ready) => drop(ready.send(Err(why))), // who waits may have given up
             // The first reason counts.
-            None => drop(self.lost.set(GatewayError::Inside { what: "the tunnel".to_owned(), why })),
+            None => drop(self.lost.set(OpenshellError::Inside { what: "the tunnel".to_owned(), why })),
         }
     }
 

@@ -1,35 +1,19 @@
-//! Trees on the host: the processes under a pid, and the removal of a directory that the sandbox could write in.
+//! Removes a directory on the host that the sandbox could write in.
 
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::process::Pid;
 use std::ffi::{CStr, CString};
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// `pid` and its descendants, as far as they can still be seen; at most about `most`.
-pub(crate) fn processes_under(pid: Pid, most: usize) -> Vec<i32> {
-    let mut found = vec![pid.as_raw_nonzero().get()];
-    let mut next = 0;
-    while let (Some(parent), true) = (found.get(next).copied(), found.len() < most) {
-        next += 1;
-        // Each thread has its own children.
-        for task in fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten() {
-            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            found.extend(children.split_whitespace().filter_map(|child| child.parse::<i32>().ok()));
-        }
-    }
-    found
-}
-
 /// Below this depth a directory is moved to the top instead of entered.
 const MAX_DEPTH: usize = 64;
 
 /// Removes a directory and all in it, following no link. The sandbox could write there, so it may be deeper than any
-/// stack and closed to its owner: every directory is opened up, and what lies too deep is moved to the top and removed
-/// from there. Nothing of the sandbox runs any more when this does.
+/// stack and closed to its owner: every directory gets mode 0700 first, and what is too deep is moved to the top and
+/// removed from there. Call it only after all processes of the sandbox have ended.
 pub(crate) fn remove_all(path: &Path) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let top = match rustix::fs::open(path, flags, Mode::empty()) {
@@ -61,7 +45,7 @@ impl Remover<'_> {
             Err(e) => return Err(e.into()),
         }
         // A directory that moves must be writable itself too, because its `..` changes.
-        let directory = open_up(parent, name)?;
+        let directory = open_after_chmod(parent, name)?;
         if depth > MAX_DEPTH {
             self.moved += 1;
             return Ok(rustix::fs::renameat(parent, name, self.top, format!(".removing-{}", self.moved))?);
@@ -73,7 +57,7 @@ impl Remover<'_> {
     }
 }
 
-fn open_up(parent: &OwnedFd, name: &CStr) -> io::Result<OwnedFd> {
+fn open_after_chmod(parent: &OwnedFd, name: &CStr) -> io::Result<OwnedFd> {
     rustix::fs::chmodat(parent, name, Mode::from_raw_mode(0o700), AtFlags::empty())?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(parent, name, flags, Mode::empty())?)
