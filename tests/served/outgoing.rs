@@ -276,7 +276,7 @@ fn a_file_of_outgoing_webhooks_that_cannot_be_used_starts_no_server() {
             format!("{good}, url: 'ftp://a.example/'"),
             "`url` of `a`: the address `ftp://a.example/` cannot be used",
         ),
-        (format!("{good}, url: 'http://a.example/'"), "http://a.example/ needs https"),
+        (format!("{good}, url: 'http://a.example/'"), "http://a.example/ is not allowed over plain http"),
         (format!("{good}, url: 'https://169.254.169.254/x'"), "169.254.169.254 is a "),
         (format!("{good}, url: 'https://user@a.example/'"), "it must name a host, without a user"),
         (

@@ -145,7 +145,7 @@ export type SandboxPartRecord = {
   reason: string;
 };
 
-/** Whether a part of the sandbox holds. */
+/** How a part of the sandbox is enforced. */
 export type EnforcementStatus = "enforced" | "absent" | "watched";
 
 export type ProofRecord = {

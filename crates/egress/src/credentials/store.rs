@@ -101,7 +101,7 @@ impl fmt::Display for SubstituteError {
                 write!(f, "the value of {key} contains characters that are not allowed in the {part}")
             }
             Self::Misplaced { part } => {
-                write!(f, "placeholders in the {part} are not replaced for this endpoint")
+                write!(f, "placeholders in the {part} are not replaced here")
             }
             Self::Twice => f.write_str("one segment of the path contains two placeholders; at most one is replaced"),
             Self::NoSigningKey => f.write_str(

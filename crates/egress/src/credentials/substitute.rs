@@ -10,10 +10,10 @@ use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str};
 use zeroize::Zeroizing;
 
-/// Everything but the unreserved characters of RFC 3986 is encoded.
-const UNRESERVED_KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// The characters to encode: all but the unreserved ones of RFC 3986.
+const ALL_BUT_UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// How the text around a placeholder is encoded.
+/// Where a value is inserted. It decides which values are refused; only `JsonString` escapes the value here, callers encode the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Encoding {
     Header,
@@ -225,5 +225,5 @@ fn decode_basic(value: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
 }
 
 fn percent_encode(bytes: &[u8]) -> String {
-    percent_encoding::percent_encode(bytes, UNRESERVED_KEPT).to_string()
+    percent_encoding::percent_encode(bytes, ALL_BUT_UNRESERVED).to_string()
 }

@@ -40,7 +40,7 @@ impl fmt::Display for FetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Host { why } | Self::Address { why } => f.write_str(why),
-            Self::Plain { address } => write!(f, "{address} needs https"),
+            Self::Plain { address } => write!(f, "{address} is not allowed over plain http: use https"),
             Self::Refused { address, why } => write!(f, "{address} is not allowed: {why}"),
             Self::Redirects { address } => write!(f, "{address} redirects too often"),
             Self::Dial(error) => error.fmt(f),

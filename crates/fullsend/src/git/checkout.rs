@@ -20,7 +20,7 @@ use crate::directory_cache::{self, DirectoryCache, Exclusive};
 
 /// How long a repository counts as up to date, so that the check before a claim and the wake after it see one commit.
 const UP_TO_DATE_FOR: Duration = Duration::from_secs(30);
-/// How many checkouts of one repository stay, those in use included.
+/// How many checkouts of one repository stay. Those in use count, and stay even above this number.
 const MAX_CHECKOUTS: usize = 3;
 /// How long an unused repository stays in the cache; longer than any wake.
 const MAX_UNUSED_TIME: Duration = Duration::from_secs(30 * 24 * 3_600);
@@ -118,11 +118,11 @@ pub enum CheckoutError {
         url: String,
         source: GitError,
     },
-    /// The server named no commit.
+    /// The server's answer is not a commit.
     NoCommit {
         url: String,
     },
-    /// The commit has no such directory.
+    /// The commit has no such directory, or a symbolic link is in its path.
     NoDirectory {
         url: String,
         subdirectory: PathBuf,
@@ -140,9 +140,15 @@ impl fmt::Display for CheckoutError {
                 write!(f, "repository {repository} does not match any --checkout address")
             }
             Self::Git { url, source } => write!(f, "cannot fetch {url}: {source}"),
-            Self::NoCommit { url } => write!(f, "cannot fetch {url}: its default branch has no commit"),
+            Self::NoCommit { url } => {
+                write!(f, "cannot fetch {url}: the server's answer for HEAD is not a commit")
+            }
             Self::NoDirectory { url, subdirectory } => {
-                write!(f, "{url} has no directory {} on its default branch", subdirectory.display())
+                write!(
+                    f,
+                    "{url} has no directory {} on its default branch, or a symbolic link is in its path",
+                    subdirectory.display()
+                )
             }
             Self::Cache { path, source } => write!(f, "cannot use {}: {source}", path.display()),
         }
@@ -180,7 +186,7 @@ pub struct Checkout {
 pub struct Checkouts {
     roots: Vec<CheckoutRoot>,
     cache: PathBuf,
-    /// The newest commit of each URL, and when we asked for it.
+    /// The newest commit of each URL, and since when it counts as up to date.
     recent_commits: Mutex<HashMap<String, (String, Instant)>>,
 }
 
@@ -211,7 +217,7 @@ impl Checkouts {
             checkout = checkouts.get(&commit).map_err(cache_error)?;
             remove_unused(&repository_cache, &exclusive);
             remove_unused_repositories(&self.cache);
-            // Fetching may take longer than UP_TO_DATE_FOR. Restart the time, so that the wake does not ask again.
+            // Fetching may take longer than UP_TO_DATE_FOR. Count from now, so that the wake does not ask the server again.
             self.remember(&url, &commit);
         }
         let (directory, lock) = checkout.ok_or_else(|| cache_error(io::ErrorKind::NotFound.into()))?;
@@ -293,8 +299,8 @@ fn create_checkout(
     exclusive.finish(commit).map_err(cache_error)
 }
 
-/// Removes the oldest checkouts that no worker uses, and what the mirror has of them. What cannot be removed is tried again
-/// next time.
+/// Removes the least recently used checkouts that no worker uses, and their commits from the mirror. A checkout that cannot be
+/// removed is tried again next time; a commit in the mirror is not.
 fn remove_unused(repository_cache: &Path, exclusive: &Exclusive<'_>) {
     let removed = exclusive.prune(MAX_CHECKOUTS).unwrap_or_default();
     let git =
@@ -321,7 +327,7 @@ fn remove_unused_repositories(cache: &Path) {
     }
 }
 
-/// A directory for one address.
+/// The name of the directory in the cache for this URL.
 fn directory_name(url: &str) -> String {
     Sha256::digest(url).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }

@@ -27,7 +27,7 @@ pub use error::QuarantineError;
 const MAX_FILES: usize = 1_000;
 const MAX_BYTES: u64 = 100 << 20;
 const MAX_DEPTH: usize = 16;
-/// Directories included.
+/// Files and directories together.
 const MAX_ENTRIES: usize = 20_000;
 const MAX_NAME: usize = 200;
 
@@ -82,7 +82,7 @@ impl Quarantined {
         &self.files
     }
 
-    /// What was changed in the repository, if anything was.
+    /// What was changed in the repository; `None` if nothing changed that git does not ignore.
     pub fn changes(&self) -> Option<&Changes> {
         self.changes.as_ref()
     }
@@ -153,16 +153,18 @@ impl OutputCopier<'_> {
     fn copy_entry(&mut self, entry: &TreeEntry<'_>) -> Result<(), QuarantineError> {
         let parent = entry.path.parent().unwrap_or(Path::new(""));
         let in_parent = |why| QuarantineError::Refused { path: shown(parent), why };
-        let name = entry.name.to_str().ok_or_else(|| in_parent("has a name that is not UTF-8"))?;
+        let name = entry.name.to_str().ok_or_else(|| in_parent("has an entry whose name is not UTF-8"))?;
         if name.len() > MAX_NAME || name.chars().any(is_deceiving) {
-            return Err(in_parent("has a file with an unusable name"));
+            return Err(in_parent(
+                "has an entry with an unusable name: too long, or with invisible characters",
+            ));
         }
         let names = self.names.entry(parent.to_owned()).or_default();
         names.add(entry.name);
         if is_dot_git(entry.name) || names.is_repository() {
             return Err(in_parent(LIKE_A_REPOSITORY));
         }
-        // The walk has already checked every parent's name, so the whole path is UTF-8.
+        // This function has already accepted every parent, so the whole path is UTF-8.
         let path = entry.path.to_str().unwrap_or(name);
         match entry.kind {
             FileType::Directory => return Ok(()),
@@ -188,7 +190,7 @@ impl OutputCopier<'_> {
 
     fn copy_file(&mut self, file: OwnedFd, path: &str) -> Result<(), QuarantineError> {
         if self.files.len() >= MAX_FILES {
-            return Err(refused(path, "exceeds the limit of 1000 files"));
+            return Err(refused(path, "is one of too many files; the limit is 1000"));
         }
         let mut bytes = Vec::new();
         let left = MAX_BYTES - self.bytes;

@@ -3,7 +3,7 @@
 use super::lab::{
     Kind, Lab, LabConfig, PUBLIC, Server, Trust, authorization, identifier, rule, server, start_lab, talk,
 };
-use super::suite::{Presence, Outcome};
+use super::suite::{Outcome, Presence};
 use super::weak::{ByOwnName, Defence, Without};
 use crate::credentials::{Credential, CredentialPlacement, CredentialSource, CredentialStore, Secret};
 use crate::proxy::defences::{AllDefences, Defences};

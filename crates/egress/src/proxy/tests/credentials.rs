@@ -84,7 +84,10 @@ async fn a_body_is_filled_only_where_the_endpoint_says_so() {
     let Bound { lab, server, placeholder } = bound(REST).await;
     let answer =
         talk(lab.inspected(server.port).await, &post(server.port, &placeholder, &body(&placeholder))).await;
-    assert!(answer.contains("credential_injection_failed") && answer.contains("in its body"), "{answer}");
+    assert!(
+        answer.contains("credential_injection_failed") && answer.contains("placeholders in the body"),
+        "{answer}"
+    );
     assert_eq!(lab.decisions(1).await, [Denied]);
     assert_eq!(lab.connections()[0].code, Some(crate::event::RefusalCode::CredentialInjectionFailed));
 }

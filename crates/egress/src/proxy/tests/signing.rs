@@ -186,7 +186,7 @@ async fn what_cannot_be_signed_is_refused_with_the_reason() {
         ("PUT /bucket/a", chunks.as_str(), "hello", "chunk by chunk"),
         ("GET /bucket/a?X-Amz-Signature=00", "", "", "presigned"),
         ("PUT /bucket/a", own.as_str(), long.as_str(), "longer than 16 MiB"),
-        ("PUT /bucket/a", own.as_str(), inside.as_str(), "in its body"),
+        ("PUT /bucket/a", own.as_str(), inside.as_str(), "placeholders in the body"),
     ] {
         let refused = signed.ask(line, fields, body).await;
         assert!(refused.contains(words), "{line}: {refused}");
