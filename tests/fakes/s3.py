@@ -1,6 +1,9 @@
 """Amazon S3 in memory, as AWS's public documentation describes it: it checks the signature of every request (SigV4), the
 hash of its body or the checksum behind its chunks, and its date. Objects can be put, read (also in part), listed and
-deleted.
+deleted. There is every bucket but `no-such-bucket`.
+
+With a file as its argument it also fails: the words in the file, one for each request, say how. `busy` is answered with 503,
+`cut` breaks off in the middle of the body, `changed` sends other bytes, `slow` waits for a minute, `ok` does nothing.
 
 Prints its port. Every request is one JSON line on standard output, with `problem` where a rule is broken; such a request gets
 an error as S3 writes it.
@@ -12,6 +15,8 @@ import hmac
 import json
 import re
 import sys
+import threading
+import time
 import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, quote, unquote
@@ -23,6 +28,25 @@ FORM = re.compile(
     r"SignedHeaders=(?P<names>[a-z0-9;-]+), Signature=(?P<signature>[0-9a-f]{64})$"
 )
 OBJECTS = {}
+FAULTS = sys.argv[1] if len(sys.argv) > 1 else None
+LOCK = threading.Lock()
+
+
+def next_fault():
+    """Takes the first word of the file."""
+    if not FAULTS:
+        return "ok"
+    with LOCK, open(FAULTS, "r+") as file:
+        words = file.read().split()
+        file.seek(0)
+        file.truncate()
+        # The word `always` makes the one before it stay.
+        if words[1:2] != ["always"]:
+            words, first = words[1:], (words or ["ok"])[0]
+        else:
+            first = words[0]
+        file.write(" ".join(words))
+    return first
 
 
 def mac(key, text):
@@ -48,9 +72,9 @@ def problem(handler, raw):
         return "AccessDenied: headers are not signed: " + ", ".join(sorted(must - set(names)))
     if handler.headers["x-amz-security-token"] != SESSION:
         return "InvalidToken"
-    time = handler.headers["x-amz-date"]
-    then = datetime.datetime.strptime(time, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.timezone.utc)
-    if abs((datetime.datetime.now(datetime.timezone.utc) - then).total_seconds()) > 300 or form["date"] != time[:8]:
+    date = handler.headers["x-amz-date"]
+    then = datetime.datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.timezone.utc)
+    if abs((datetime.datetime.now(datetime.timezone.utc) - then).total_seconds()) > 300 or form["date"] != date[:8]:
         return "RequestTimeTooSkewed"
     path, _, query = handler.path.partition("?")
     path = "/".join(quote(unquote(part), safe="-._~") for part in path.split("/"))
@@ -58,7 +82,7 @@ def problem(handler, raw):
     stated = handler.headers["x-amz-content-sha256"]
     canonical = "\n".join([handler.command, path, canonical_query(query), lines, form["names"], stated])
     scope = f"{form['date']}/{form['region']}/{form['service']}/aws4_request"
-    text = "\n".join(["AWS4-HMAC-SHA256", time, scope, hashlib.sha256(canonical.encode()).hexdigest()])
+    text = "\n".join(["AWS4-HMAC-SHA256", date, scope, hashlib.sha256(canonical.encode()).hexdigest()])
     key = ("AWS4" + KEYS[form["id"]]).encode()
     for part in scope.split("/"):
         key = mac(key, part)
@@ -116,13 +140,20 @@ class S3(BaseHTTPRequestHandler):
 
     def serve(self):
         raw = self.body()
+        fault = next_fault()
         wrong = problem(self, raw)
-        line = {"method": self.command, "path": self.path, "headers": dict(self.headers), "problem": wrong}
+        line = {"method": self.command, "path": self.path, "headers": dict(self.headers), "problem": wrong, "fault": fault}
         print(json.dumps(line) + "\n", end="", flush=True)
         if wrong:
             return self.refuse(403, wrong)
+        if fault == "busy":
+            return self.refuse(503, "SlowDown: Please reduce your request rate.")
+        if fault == "slow":
+            time.sleep(60)
         path, _, query = self.path.partition("?")
         key = unquote(path)
+        if key.startswith("/no-such-bucket/"):
+            return self.refuse(404, "NoSuchBucket: The specified bucket does not exist")
         if self.command == "PUT":
             body = raw
             if self.headers["x-amz-content-sha256"].startswith("STREAMING-"):
@@ -141,7 +172,15 @@ class S3(BaseHTTPRequestHandler):
         if self.command == "DELETE":
             del OBJECTS[key]
             return self.send(204)
-        body = OBJECTS[key]
+        body = OBJECTS[key] if fault != "changed" else b"other bytes"
+        if fault == "cut":
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body[: len(body) // 2])
+            self.wfile.flush()
+            self.close_connection = True
+            return self.connection.shutdown(2)
         part = re.match(r"bytes=(\d+)-(\d+)$", self.headers["range"] or "")
         if part:
             first, last = int(part[1]), min(int(part[2]), len(body) - 1)

@@ -40,6 +40,7 @@ const STAGES: &[&str] = &[
     "directory_cache",
     "scripts",
     "fetch",
+    "objects",
     "forge",
     "git",
     "harness",

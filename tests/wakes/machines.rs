@@ -10,7 +10,7 @@ use super::stage::{EVERY_WAKE, Stage, finish, shell, sleeps, when};
 use crate::remote::server::Site;
 
 /// Another machine has the repository and the store, and nothing else of the first one.
-fn move_to_another_machine(stage: &mut Stage, name: &str) {
+pub fn move_to_another_machine(stage: &mut Stage, name: &str) {
     let state = stage.world.path("state");
     std::fs::rename(&state, stage.world.path(&format!("state-of-{name}"))).unwrap();
     std::fs::create_dir(state).unwrap();
@@ -26,21 +26,25 @@ fn attachments(bundle: &str) -> Vec<String> {
     attached.map(|record| record["attachment"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
-fn goes_on_elsewhere(objects: Option<&str>) {
+/// Three wakes' worth of a session, on three machines that share a store. Returns the last machine and the session.
+pub fn goes_on_elsewhere(variables: &[(&str, &str)]) -> (Stage, String) {
     let mut stage = Stage::new(&[
         when("the second message", json!([finish(sleeps("Two."))])),
         when(
             EVERY_WAKE,
-            json!([shell("echo kept > /sandbox/workspace/session/notes.md"), finish(sleeps("One."))]),
+            json!([
+                shell("env > /sandbox/workspace/session/environment.md"),
+                shell("echo kept > /sandbox/workspace/session/notes.md"),
+                finish(sleeps("One."))
+            ]),
         ),
     ]);
     let world = std::mem::replace(&mut stage.world, crate::support::World::new());
     let shared = world.path("shared.db");
     stage.world = world.env("FULLSEND_SESSION_STORE", shared.to_str().unwrap());
-    if let Some(directory) = objects {
+    for (name, value) in variables {
         let world = std::mem::replace(&mut stage.world, crate::support::World::new());
-        let directory = world.path(directory);
-        stage.world = world.env("FULLSEND_SESSION_OBJECTS", directory.to_str().unwrap());
+        stage.world = world.env(name, value);
     }
     let id = stage.told("the first message");
     stage.wakes(&id, 0);
@@ -66,16 +70,23 @@ fn goes_on_elsewhere(objects: Option<&str>) {
     let unknown = stage.world.run(&["session", "fetch", &id, "018f"]);
     assert_eq!(unknown.code, 4);
     assert!(unknown.err.contains("the store has no bundle of run 018f"), "{}", unknown.err);
+    (stage, id)
 }
 
 #[test]
 fn the_next_wake_runs_on_another_machine_with_nothing_missing() {
-    goes_on_elsewhere(None);
+    goes_on_elsewhere(&[]);
 }
 
 #[test]
 fn objects_are_in_a_directory_that_machines_share() {
-    goes_on_elsewhere(Some("objects"));
+    let shared = tempfile::tempdir().unwrap();
+    let (stage, id) = goes_on_elsewhere(&[("FULLSEND_SESSION_OBJECTS", shared.path().to_str().unwrap())]);
+    let files = std::fs::read_dir(shared.path().join(&id)).unwrap().count();
+    assert_eq!(files, 3, "two bundles and a conversation");
+    let removed = stage.world.run(&["session", "rm", "--force", &id]);
+    assert_eq!(removed.code, 0, "{}", removed.err);
+    assert!(!shared.path().join(id).exists());
 }
 
 /// A session with labels runs where all of them are served, and nowhere else.

@@ -7,6 +7,7 @@ mod hanging;
 mod ledger;
 mod machines;
 mod memory;
+mod object_stores;
 mod ordinary;
 mod pauses;
 pub mod stage;

@@ -27,6 +27,7 @@ mod inputs;
 mod json_rpc;
 mod lasting;
 mod mcp;
+mod objects;
 mod preflight;
 mod provision;
 mod publish;

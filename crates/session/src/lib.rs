@@ -13,7 +13,9 @@ mod store;
 
 pub use api::bundle::{Attachment, ImportTerms, ImportedSession};
 pub use api::context::{ContextFit, ContextSource, ContextWindow, fit};
-pub use api::objects::MAX_OBJECT_BYTES;
+pub use api::object_store::{
+    DirectoryObjects, MAX_OBJECT_BYTES, ObjectStore, ObjectStoreError, SharedObjects,
+};
 pub use api::sessions::{PAGE_LIMIT, RemoveTerms, Sessions};
 pub use api::worker::{ClaimTarget, ClaimedWake, Renewal};
 pub use decide::approval::{Approval, Approvals};

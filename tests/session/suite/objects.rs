@@ -1,8 +1,14 @@
 //! Objects of sessions: in the store, or in a directory that workers share.
 
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
 use super::{Place, over_stores};
 use crate::fixture::{Clock, Directory, message};
-use session::{MAX_OBJECT_BYTES, RemoveTerms, SessionError, SessionId, SessionRefusal, Sessions, StoreError};
+use session::{
+    DirectoryObjects, MAX_OBJECT_BYTES, RemoveTerms, SessionError, SessionId, SessionRefusal, Sessions,
+    SharedObjects, StoreError,
+};
 
 over_stores!(
     an_object_is_read_over_another_connection,
@@ -10,7 +16,13 @@ over_stores!(
     a_damaged_object_is_refused,
     objects_leave_with_their_session,
     an_object_needs_a_session_and_room,
+    an_object_store_that_fails_loses_nothing,
 );
+
+fn in_directory(path: &Path) -> SharedObjects {
+    let warn = Arc::new(|message: &str| panic!("{message}"));
+    SharedObjects { store: Arc::new(DirectoryObjects(path.to_owned())), warn }
+}
 
 fn create(sessions: &mut Sessions, clock: &mut Clock) -> SessionId {
     let id = sessions.create(&clock.header("triage")).unwrap().header.id;
@@ -39,14 +51,14 @@ fn an_object_in_a_directory_is_read_by_another_worker(
     let id = create(sessions, clock);
     sessions.put_object(id, "run/0", b"in the store").unwrap();
     let shared = Directory::new();
-    let open = || place.open().with_objects(shared.path().join("objects"));
+    let open = || place.open().with_objects(in_directory(&shared.path().join("objects")));
     open().put_object(id, "run/1", b"beside it").unwrap();
     open().put_object(id, "run/2", b"beside it").unwrap();
     assert_eq!(open().object(id, "run/1").unwrap().as_deref(), Some(&b"beside it"[..]));
     assert_eq!(open().object(id, "run/0").unwrap().as_deref(), Some(&b"in the store"[..]));
     let lost = place.open().object(id, "run/1");
     assert!(
-        matches!(&lost, Err(SessionError::Store(StoreError::Corrupt { what, .. })) if what.contains("--objects")),
+        matches!(&lost, Err(SessionError::Store(StoreError::Unavailable { source, .. })) if source.to_string().contains("--objects")),
         "{lost:?}"
     );
     open().remove_object(id, "run/1").unwrap();
@@ -56,7 +68,7 @@ fn an_object_in_a_directory_is_read_by_another_worker(
 fn a_damaged_object_is_refused(place: &Place, sessions: &mut Sessions, clock: &mut Clock) {
     let id = create(sessions, clock);
     let shared = Directory::new();
-    let mut sharing = place.open().with_objects(shared.path().to_owned());
+    let mut sharing = place.open().with_objects(in_directory(shared.path()));
     sharing.put_object(id, "run/1", b"right").unwrap();
     let mut files = std::fs::read_dir(shared.path().join(id.to_string())).unwrap();
     let file = files.next().unwrap().unwrap().path();
@@ -72,7 +84,7 @@ fn objects_leave_with_their_session(place: &Place, sessions: &mut Sessions, cloc
     let id = create(sessions, clock);
     sessions.put_object(id, "run/0", b"in the store").unwrap();
     let shared = Directory::new();
-    let mut sharing = place.open().with_objects(shared.path().to_owned());
+    let mut sharing = place.open().with_objects(in_directory(shared.path()));
     sharing.put_object(id, "run/1", b"beside it").unwrap();
     sharing.remove(id, RemoveTerms::Any).unwrap();
     assert_eq!(sessions.object_names(id).unwrap(), [""; 0]);
@@ -86,4 +98,32 @@ fn an_object_needs_a_session_and_room(_: &Place, sessions: &mut Sessions, clock:
     let large = vec![0; MAX_OBJECT_BYTES + 1];
     let refused = sessions.put_object(id, "run/1", &large);
     assert!(matches!(refused, Err(SessionError::Refused(SessionRefusal::TooLarge { .. }))));
+}
+
+/// While the directory is away, the store takes the contents of new objects. An old one is unavailable, not lost.
+fn an_object_store_that_fails_loses_nothing(place: &Place, sessions: &mut Sessions, clock: &mut Clock) {
+    let id = create(sessions, clock);
+    let shared = Directory::new();
+    let path = shared.path().join("mounted");
+    std::fs::create_dir(&path).unwrap();
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&said);
+    let warn = Arc::new(move |message: &str| heard.lock().unwrap().push(message.to_owned()));
+    let mut sharing =
+        place.open().with_objects(SharedObjects { store: Arc::new(DirectoryObjects(path.clone())), warn });
+    sharing.put_object(id, "run/1", b"one").unwrap();
+    // Something else is where the directory was.
+    std::fs::rename(&path, shared.path().join("away")).unwrap();
+    std::fs::write(&path, "").unwrap();
+    sharing.put_object(id, "run/2", b"two").unwrap();
+    assert_eq!(sharing.object(id, "run/2").unwrap().as_deref(), Some(&b"two"[..]));
+    let away = sharing.object(id, "run/1");
+    assert!(matches!(&away, Err(SessionError::Store(StoreError::Unavailable { .. }))), "{away:?}");
+    let heard = said.lock().unwrap().clone();
+    assert!(heard.len() == 1 && heard[0].contains("`run/2`") && heard[0].contains("mounted"), "{heard:?}");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::rename(shared.path().join("away"), &path).unwrap();
+    for (name, content) in [("run/1", &b"one"[..]), ("run/2", b"two")] {
+        assert_eq!(sharing.object(id, name).unwrap().as_deref(), Some(content));
+    }
 }

@@ -1,5 +1,5 @@
 //! What a run uses of this machine beside its sandbox: programs, keys, space, time, network. Nothing is sent anywhere, but to an
-//! OpenShell gateway that is named; no value of a key is shown, and each line that is not good says what to do.
+//! OpenShell gateway and an object store that are named; no value of a key is shown, and each line that is not good says what to do.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use sandbox::{HostPrograms, MemoryBound};
 use yaml::{Node, ParseLimits, Sources};
 
 use super::configuration::{variable, xdg_directory};
+use super::session::store::StoreOptions;
 use crate::backend::openshell;
 use crate::backend::openshell::endpoint::{self, OpenshellEndpoint};
 use crate::cancel::Cancel;
@@ -39,6 +40,7 @@ pub fn checks() -> Vec<Check> {
     all.push(network());
     all.push(proxies());
     all.extend(openshell());
+    all.extend(objects());
     all
 }
 
@@ -222,6 +224,16 @@ fn openshell() -> Option<Check> {
         Ok(version) => good("openshell", format!("gateway {version} ({place})")),
         Err(error) => weak("openshell", error.to_string(), fix),
     })
+}
+
+/// The object store of sessions, where one is named: whether an object can be written, read and removed.
+fn objects() -> Option<Check> {
+    match StoreOptions::default().probe_objects() {
+        Ok(address) => Some(good("objects", format!("{}: written, read and removed", address?))),
+        Err(failure) => {
+            Some(weak("objects", failure.message, "docs/objects.md says what a bucket and its key need"))
+        }
+    }
 }
 
 /// A default route of either family, from the kernel's tables.

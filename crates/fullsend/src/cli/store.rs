@@ -1,4 +1,6 @@
-//! `fullsend store`: the tables of a session store.
+//! `fullsend store`: the tables of a session store, and whether it and its object store work.
+
+use std::io::Write;
 
 use clap::{Args, Subcommand};
 
@@ -17,6 +19,9 @@ enum Command {
     /// Create the tables of a store, or migrate them; afterwards other commands need no DDL privileges
     #[command(after_help = "Example: fullsend store migrate --store postgres://owner@db.example/fullsend")]
     Migrate(Migrate),
+    /// Open a store and try its object store: write, read and remove an object
+    #[command(after_help = "Example: fullsend store check --objects s3://acme-agents/sessions")]
+    Check(Check),
 }
 
 #[derive(Args, Debug)]
@@ -25,9 +30,27 @@ struct Migrate {
     store: StoreOptions,
 }
 
+#[derive(Args, Debug)]
+struct Check {
+    #[command(flatten)]
+    store: StoreOptions,
+}
+
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
-    let Command::Migrate(Migrate { store }) = &arguments.command;
-    store.migrate()?;
-    write_stderr("the session store is up to date\n");
+    match &arguments.command {
+        Command::Migrate(Migrate { store }) => {
+            store.migrate()?;
+            write_stderr("the session store is up to date\n");
+        }
+        Command::Check(Check { store }) => {
+            drop(store.open()?);
+            let mut out = std::io::stdout().lock();
+            writeln!(out, "store: {} works", store.describe_location()?)?;
+            match store.probe_objects()? {
+                Some(address) => writeln!(out, "objects: {address} works")?,
+                None => writeln!(out, "objects: in the store")?,
+            }
+        }
+    }
     Ok(Exit::Done)
 }

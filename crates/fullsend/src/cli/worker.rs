@@ -55,6 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     stop_in_time(&context.cancel)?;
     // Report a store that cannot be opened at once.
     drop(store.open()?);
+    store.probe_objects()?;
     let filter = ClaimFilter {
         repository: if checkouts.is_some() { None } else { Some(options.repository()?) },
         repository_prefixes: checkouts.as_ref().map(|checkouts| checkouts.prefixes()),

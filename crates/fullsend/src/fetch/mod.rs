@@ -50,6 +50,11 @@ impl HostNetwork {
         Ok(Self { dialer: Arc::new(dialer), plain_http: Arc::new(plain_http) })
     }
 
+    /// How connections are made, for what fetches a credential.
+    pub fn dialer(&self) -> &Dialer {
+        &self.dialer
+    }
+
     /// Whether an address may be asked, as far as this can be said before its host is resolved.
     pub fn check(&self, address: &WebAddress) -> Result<(), FetchError> {
         if !address.is_tls && !self.is_plain(&address.authority()) {
@@ -80,8 +85,10 @@ pub struct FetchRequest<'a> {
     pub named_by: Option<NetworkPlace>,
     /// A form to post; it may contain a credential, so no redirect is followed.
     pub form: Option<&'a Secret>,
-    /// A body to post; no redirect is followed.
+    /// A body to post, or to send with another method; no redirect is followed.
     pub post: Option<Post<'a>>,
+    /// A method other than those of a GET or a POST. A signature covers it, so no redirect is followed.
+    pub method: Option<Method>,
     /// Is called for every address before connecting, redirects included; `Err` says why it is not allowed.
     pub permit: Option<PermitAddress<'a>>,
     /// Until the head of an answer, and between two parts of its body.
@@ -104,6 +111,7 @@ impl<'a> FetchRequest<'a> {
             named_by: None,
             form: None,
             post: None,
+            method: None,
             permit: None,
             timeout: TIME,
         }
@@ -146,8 +154,8 @@ impl Fetcher {
             let request = request(&address, ask, authorization)?;
             let (response, place) = self.executor.block_on(self.send_once(&address, request, origin, ask))?;
             let first_place = *first.get_or_insert(place);
-            let posts = ask.form.is_some() || ask.post.is_some();
-            let next = if posts { None } else { redirect(&response, &address)? };
+            let is_final = ask.form.is_some() || ask.post.is_some() || ask.method.is_some();
+            let next = if is_final { None } else { redirect(&response, &address)? };
             let Some(next) = next else {
                 let (head, body) = response.into_parts();
                 let executor = &self.executor;
@@ -272,6 +280,9 @@ fn request(
     if let Some(post) = ask.post {
         request = request.method(Method::POST).header(CONTENT_TYPE, post.content_type);
         body = Bytes::copy_from_slice(post.bytes);
+    }
+    if let Some(method) = &ask.method {
+        request = request.method(method);
     }
     request.body(Full::new(body)).map_err(|error| wrong(&error.to_string()))
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::runtime::Conversation;
 use crate::runtime::state::StateFile;
-use session::{SessionError, SessionId, Sessions, Sha256Digest};
+use session::{SessionError, SessionId, Sessions, Sha256Digest, StoreError};
 
 /// A longer conversation is not resumed.
 const MAX_BYTES: usize = session::MAX_OBJECT_BYTES;
@@ -54,20 +54,25 @@ pub fn store(
     Ok(Some(digest))
 }
 
-/// The conversation with this name, if it exists and is unchanged.
+/// The conversation with this name, if it exists and is unchanged. An object store that cannot be reached is an error: a moment
+/// later the conversation is there.
 pub fn load(
     sessions: &mut Sessions,
     session: SessionId,
     name: &str,
     earlier: &EarlierConversations,
-) -> Option<Conversation> {
-    let digest: Sha256Digest = name.parse().ok()?;
-    let stored = sessions.object(session, &format!("{PREFIX}{digest}")).ok().flatten();
-    let bytes = stored.or_else(|| earlier.read(session, digest))?;
-    if Sha256Digest::of(&bytes) != digest {
-        return None;
-    }
-    let stored: StoredConversation = serde_json::from_slice(&bytes).ok()?;
+) -> Result<Option<Conversation>, SessionError> {
+    let Ok(digest) = name.parse::<Sha256Digest>() else { return Ok(None) };
+    let stored = match sessions.object(session, &format!("{PREFIX}{digest}")) {
+        Err(SessionError::Store(StoreError::Corrupt { .. })) => None,
+        stored => stored?,
+    };
+    let bytes = stored.or_else(|| earlier.read(session, digest));
+    Ok(bytes.filter(|bytes| Sha256Digest::of(bytes) == digest).and_then(|bytes| read(&bytes)))
+}
+
+fn read(bytes: &[u8]) -> Option<Conversation> {
+    let stored: StoredConversation = serde_json::from_slice(bytes).ok()?;
     let file = |StoredFile { path, text }| StateFile { path, contents: text.into_bytes() };
     Some(Conversation { id: stored.id, files: stored.files.into_iter().map(file).collect() })
 }
@@ -119,12 +124,13 @@ mod tests {
         let conversation = Conversation { id: "c".to_owned(), files: vec![file] };
         let name = store(&mut here, session, &conversation).unwrap().unwrap();
         let mut there = open();
-        assert_eq!(load(&mut there, session, &name, &nowhere), Some(conversation.clone()));
-        assert_eq!(load(&mut there, session, &"0".repeat(64), &nowhere), None);
-        assert_eq!(load(&mut there, session, "../../etc/passwd", &nowhere), None);
+        let mut resumed = |name: &str| load(&mut there, session, name, &nowhere).unwrap();
+        assert_eq!(resumed(&name), Some(conversation.clone()));
+        assert_eq!(resumed(&"0".repeat(64)), None);
+        assert_eq!(resumed("../../etc/passwd"), None);
         let bytes = there.object(session, &format!("{PREFIX}{name}")).unwrap().unwrap();
         there.put_object(session, &format!("{PREFIX}{name}"), b"{}").unwrap();
-        assert_eq!(load(&mut there, session, &name, &nowhere), None, "changed");
+        assert_eq!(load(&mut there, session, &name, &nowhere).unwrap(), None, "changed");
         remove_others(&mut there, session, std::iter::empty()).unwrap();
         assert_eq!(there.object_names(session).unwrap(), [""; 0]);
         assert_eq!(store(&mut here, session, &Conversation::default()).unwrap(), None);
@@ -133,6 +139,6 @@ mod tests {
         let place = earlier.0.join(session.to_string()).join("conversations");
         std::fs::create_dir_all(&place).unwrap();
         std::fs::write(place.join(format!("{name}.json")), bytes).unwrap();
-        assert_eq!(load(&mut here, session, &name, &earlier), Some(conversation));
+        assert_eq!(load(&mut here, session, &name, &earlier).unwrap(), Some(conversation));
     }
 }

@@ -217,9 +217,14 @@ fn bounded_run(
     let runtime = harness.runtime.value.to_string();
     let binding = source.session.state.bindings.get(&runtime);
     let mut keeper_sessions = (context.connect)().map_err(PrepareError::transient)?;
-    let conversation = binding.and_then(|name| {
-        conversation::load(&mut keeper_sessions, lease.session, name, &context.earlier_conversations)
-    });
+    let conversation = match binding {
+        Some(name) => {
+            let earlier = &context.earlier_conversations;
+            let loaded = conversation::load(&mut keeper_sessions, lease.session, name, earlier);
+            loaded.map_err(|error| PrepareError::transient(error.to_string()))?
+        }
+        None => None,
+    };
     let prompt = assemble(&PromptSource {
         context: source,
         screened: &screened,

@@ -2,6 +2,7 @@
 
 mod anthropic;
 mod aws_credentials;
+mod aws_keys;
 mod aws_time;
 mod azure_openai;
 mod base_url;
@@ -21,6 +22,7 @@ mod token_cache;
 mod translated;
 mod vertex;
 
+pub use aws_keys::AwsKeys;
 pub use base_url::{PlainHttp, UrlError};
 pub use http::HttpUpstream;
 pub use probe::{ProbeFailure, ProbeStage, ProbeStep};

@@ -2,9 +2,9 @@
 //! writes it in one step. They suit a remote API: reads use a cursor, writes have keys and can be repeated, a stream
 //! resumes where it stopped.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::api::object_store::SharedObjects;
 use crate::decide::control::{self, DeadLetterAction};
 use crate::decide::draft::FinishedDraft;
 use crate::decide::header::check_header;
@@ -12,6 +12,7 @@ use crate::decide::ingress::{self, SessionInput};
 use crate::decide::lease::LeaseHolder;
 use crate::decide::limits::SessionLimits;
 use crate::decide::refusal::SessionRefusal;
+use crate::log::digest::Sha256Digest;
 use crate::log::event::{ACTOR_EVENT_VERSION, QueuedWake, SessionEvent};
 use crate::log::header::{SessionEnvironment, SessionHeader};
 use crate::log::id::{EventId, SessionId};
@@ -41,8 +42,8 @@ pub enum RemoveTerms {
 pub struct Sessions {
     pub(crate) store: Box<dyn Store>,
     pub(crate) limits: SessionLimits,
-    /// The directory that all workers share, if objects are kept in one.
-    pub(crate) objects: Option<PathBuf>,
+    /// The object store that all workers share, if the contents of objects are kept in one.
+    pub(crate) objects: Option<SharedObjects>,
     actor: Option<String>,
 }
 
@@ -168,8 +169,10 @@ impl Sessions {
             let why = "only a terminated session can be removed; terminate it first";
             return Err(SessionRefusal::Field { what: "status", why }.into());
         }
+        let objects = self.store.objects(id)?;
         if self.store.remove(id, state.head)? {
-            self.remove_object_files(id);
+            let known: Vec<Sha256Digest> = objects.into_iter().map(|(_, digest)| digest).collect();
+            self.remove_contents(id, &known);
             return Ok(());
         }
         let why = "the session changed meanwhile";

@@ -108,7 +108,7 @@ pub struct ClaimFilter {
 pub struct StoredObject {
     pub name: String,
     pub digest: Sha256Digest,
-    /// `None` if the content is in the directory of objects, named after its digest.
+    /// `None` if the content is in an object store, named after its digest.
     pub content: Option<Vec<u8>>,
 }
 

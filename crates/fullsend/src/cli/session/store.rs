@@ -1,8 +1,10 @@
 //! Options that name the store and the session, and how errors of the session library become messages and exit codes.
 
+use std::fmt;
 use std::io::Read;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clap::Args;
@@ -12,9 +14,10 @@ use super::super::configuration::{ConfigurationOptions, variable};
 use super::super::exit::{Exit, Failure};
 use super::super::write_stderr;
 use super::default_store::{self, DefaultStore};
+use crate::objects;
 use session::{
     PostgresOptions, PostgresStore, SessionError, SessionId, SessionLimits, SessionRefusal, Sessions,
-    SqliteStore, Store, StoreError, TimeSeed,
+    SharedObjects, SqliteStore, Store, StoreError, TimeSeed,
 };
 
 /// The store.
@@ -24,10 +27,12 @@ pub struct StoreOptions {
     /// repository below $XDG_STATE_HOME/fullsend]
     #[arg(long, value_name = "PATH|URL")]
     pub store: Option<String>,
-    /// Keep conversations and bundles of runs in this directory, which all workers share [default:
+    /// Keep conversations and bundles of runs in this directory, or in s3://BUCKET/PREFIX, which all workers share [default:
     /// FULLSEND_SESSION_OBJECTS, else the store]
-    #[arg(long, value_name = "DIR")]
-    objects: Option<PathBuf>,
+    #[arg(long, value_name = "DIR|URL")]
+    objects: Option<String>,
+    #[arg(skip)]
+    opened_objects: OpenedObjects,
     /// Whose default store it is, if not that of the current directory.
     #[arg(skip)]
     configuration: ConfigurationOptions,
@@ -150,12 +155,27 @@ impl StoreOptions {
             }
         };
         let sessions = Sessions::new(store, SessionLimits::default());
-        let objects =
-            self.objects.clone().or_else(|| variable("FULLSEND_SESSION_OBJECTS").map(PathBuf::from));
-        Ok(match objects {
-            Some(directory) => sessions.with_objects(directory),
+        Ok(match self.objects(call_timeout)? {
+            Some(objects) => sessions.with_objects(objects),
             None => sessions,
         })
+    }
+
+    /// The object store, if one is named.
+    fn objects(&self, call_timeout: Duration) -> Result<Option<SharedObjects>, Failure> {
+        let Some(address) = self.objects.clone().or_else(|| variable("FULLSEND_SESSION_OBJECTS")) else {
+            return Ok(None);
+        };
+        self.opened_objects.get(&address, call_timeout).map(Some)
+    }
+
+    /// Writes, reads and removes an object, if an object store is named. Returns its address.
+    pub fn probe_objects(&self) -> Result<Option<String>, Failure> {
+        let Some(objects) = self.objects(CALL_TIMEOUT)? else { return Ok(None) };
+        let mut seed = crate::wake::time_seed(session::Timestamp(0));
+        let probed = objects::probe(objects.store.as_ref(), SessionId::generate(&mut seed));
+        probed.map_err(|why| unusable_objects(&why))?;
+        Ok(self.objects.clone().or_else(|| variable("FULLSEND_SESSION_OBJECTS")))
     }
 
     /// Brings the tables of the store to the version of this program.
@@ -187,6 +207,32 @@ impl StoreOptions {
             None => StoreLocation::Default(DefaultStore::of(&self.configuration)?),
         })
     }
+}
+
+/// The object store of this process: all its connections share one, with its key and what it knows about an outage.
+#[derive(Clone, Default)]
+struct OpenedObjects(Arc<OnceLock<SharedObjects>>);
+
+impl fmt::Debug for OpenedObjects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OpenedObjects")
+    }
+}
+
+impl OpenedObjects {
+    fn get(&self, address: &str, call_timeout: Duration) -> Result<SharedObjects, Failure> {
+        if let Some(opened) = self.0.get() {
+            return Ok(opened.clone());
+        }
+        let store = objects::open(address, &variable, call_timeout).map_err(|why| unusable_objects(&why))?;
+        let warn = Arc::new(|message: &str| write_stderr(&format!("warning: {message}\n")));
+        Ok(self.0.get_or_init(|| SharedObjects { store, warn }).clone())
+    }
+}
+
+fn unusable_objects(why: &str) -> Failure {
+    Failure::new(Exit::Missing, format!("the object store of sessions cannot be used: {why}"))
+        .help("--objects or FULLSEND_SESSION_OBJECTS names it: a directory, or s3://BUCKET/PREFIX")
 }
 
 /// The address of a server without its user, its password and its options.
