@@ -196,6 +196,17 @@ network_policies:
       - path: '/**'
 ";
 
+/// What each program shows of a host that no rule names; and the run's certificate alone.
+const REFUSED: &str = "at=https://elsewhere.lab.test:8443/\n\
+    curl -sS $at; echo curl ended with $?\n\
+    curl -sSv $at 2>&1 | grep '^< HTTP' | sed 's/^/curl -v: /'\n\
+    GIT_CURL_VERBOSE=1 git ls-remote $at 2>&1 | grep -i '403 F' | sed 's/^/git: /'\n\
+    python3 -c \"import urllib.request as u; u.urlopen('$at')\" 2>&1 | tail -1 | sed 's/^/python: /'\n\
+    python3 -m pip download --retries 0 --timeout 5 --no-deps -d /tmp/d -i $at/simple x 2>&1 | head -3 | sed 's/^/pip: /'\n\
+    node -e \"fetch('$at').catch(e => console.log(e, e.cause))\" 2>&1 | head -12 | sed 's/^/node: /'\n\
+    npm view x --registry $at --fetch-retries 0 --cache /tmp/npm 2>&1 | head -6 | sed 's/^/npm: /'\n\
+    grep -c BEGIN /etc/fullsend/ca.pem | sed 's/^/certificates: /'";
+
 /// The commands of one client; they are run twice.
 fn commands(found: &BTreeSet<OptionalClient>) -> Vec<(&'static str, String)> {
     let urls = "https://api.lab.test:8443/open https://api.lab.test:8443/closed";
@@ -216,6 +227,7 @@ fn commands(found: &BTreeSet<OptionalClient>) -> Vec<(&'static str, String)> {
         ("tunnel", "curl -sSv https://plain.lab.test:8443/anything".to_owned()),
         ("websocket", websocket.to_owned()),
         ("elsewhere", "curl -sS https://elsewhere.lab.test:8443/open".to_owned()),
+        ("refused", REFUSED.to_owned()),
     ];
     if found.contains(&OptionalClient::Go) {
         all.push(("go", format!("./go-client {urls}")));

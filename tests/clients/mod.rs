@@ -14,6 +14,20 @@ fn open_and_closed(report: &Report, mode: &str, client: &str, version: &str) {
     assert!(output.contains("policy_denied") && output.contains("403"), "{mode} {client}: {output}");
 }
 
+/// A refused CONNECT fails in every program, and those that show its first line show the reason.
+fn explained(refused: &str) {
+    let why = "403 Forbidden by fullsend: elsewhere.lab.test:8443: no rule names this host and port";
+    assert!(
+        refused.contains("CONNECT tunnel failed, response 403") && refused.contains("curl ended with 56"),
+        "{refused}"
+    );
+    for program in ["curl -v: ", "git: ", "python: "] {
+        let shown = refused.lines().any(|line| line.starts_with(program) && line.contains(why));
+        assert!(shown, "{program}: {refused}");
+    }
+    assert!(refused.contains("certificates: 1\n"), "{refused}");
+}
+
 fn check(report: &Report, via: &str, mode: &str) {
     open_and_closed(report, mode, "curl-h1", "HTTP/1.1");
     open_and_closed(report, mode, "curl-h2", "HTTP/2.0");
@@ -41,6 +55,9 @@ fn check(report: &Report, via: &str, mode: &str) {
     assert!(websocket.contains("403 Forbidden") && websocket.contains("policy_denied"), "{mode} {websocket}");
     let elsewhere = report.output(mode, "elsewhere");
     assert!(!elsewhere.contains("reached"), "{mode} {elsewhere}");
+    if mode == "proxied" {
+        explained(report.output(mode, "refused"));
+    }
     // The proxy's events name the way and the program of each.
     for binary in ["curl", "python3", "git-remote-http"] {
         assert!(report.has_event(via, binary), "no event of {binary} by {via}");

@@ -70,7 +70,11 @@ pub(super) async fn refuse_before_tls(
             return;
         }
     }
-    if client.write_all(&refusal.response()).await.is_ok() {
+    let response = match greeting {
+        Greeting::Established => refusal.connect_response(),
+        Greeting::Silent => refusal.response(),
+    };
+    if client.write_all(&response).await.is_ok() {
         drop(client.shutdown().await);
         drain(client).await;
     }

@@ -38,6 +38,9 @@ pub(super) enum ReplyForm {
 /// In the range that JSON-RPC leaves to servers; MCP's own codes are others.
 const RPC_REFUSED: i32 = -32040;
 
+/// Of a first line's explanation; some clients read only short ones.
+const MAX_REASON: usize = 240;
+
 impl Refusal {
     fn new(status: u16, code: RefusalCode, detail: String) -> Self {
         Self { status, code, detail, rule: None, fix: None, form: ReplyForm::Plain }
@@ -158,15 +161,30 @@ impl Refusal {
 
     /// A complete HTTP/1.1 response that closes the connection.
     pub(super) fn response(&self) -> Vec<u8> {
-        let body = self.json();
-        let status = self.sent_status();
-        let reason = match status {
+        self.response_with(self.status_words())
+    }
+
+    /// The response to a CONNECT. Its first line explains the refusal: of everything that a proxy says to a CONNECT, most
+    /// programs show only that line, and none shows the body.
+    pub(super) fn connect_response(&self) -> Vec<u8> {
+        let plain = |c: char| if c.is_ascii_graphic() { c } else { ' ' };
+        let detail: String = self.detail.chars().map(plain).take(MAX_REASON).collect();
+        self.response_with(&format!("{} by fullsend: {}", self.status_words(), detail.trim()))
+    }
+
+    fn status_words(&self) -> &'static str {
+        match self.sent_status() {
             200 => "OK",
             400 => "Bad Request",
             403 => "Forbidden",
             504 => "Gateway Timeout",
             _ => "Bad Gateway",
-        };
+        }
+    }
+
+    fn response_with(&self, reason: &str) -> Vec<u8> {
+        let body = self.json();
+        let status = self.sent_status();
         format!(
             "HTTP/1.1 {} {reason}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\
              X-Fullsend-Refusal: {}\r\n\r\n{body}",

@@ -36,6 +36,9 @@ use crate::resolve::variables::VariableLookup;
 /// Where programs inside find the certificates they may trust.
 const BUNDLE: &str = CA_BUNDLES[0];
 
+/// The certificate of this run alone, for programs with a database of their own, such as those with NSS.
+const CERTIFICATE: &str = "/etc/fullsend/ca.pem";
+
 /// Where distributions keep the host's own bundle.
 const HOST_BUNDLES: &[&str] = &[
     "/etc/ssl/certs/ca-certificates.crt",
@@ -277,6 +280,7 @@ impl Planned {
                 if self.reaches_hosts {
                     bundle.push('\n');
                     bundle.push_str(self.authority.certificate_pem());
+                    mounts.push(file(CERTIFICATE, self.authority.certificate_pem().to_owned()));
                     mounts.push(java::trust_store(self.roots.as_ref().ok(), &self.authority));
                 }
                 mounts.push(file(BUNDLE, bundle));

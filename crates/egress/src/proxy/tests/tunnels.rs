@@ -33,7 +33,8 @@ async fn a_tunnel_shows_the_servers_own_certificate() {
 async fn a_refusal_says_what_would_allow_it() {
     let lab = start_lab(LabConfig::new(rule(443, ""))).await;
     let answer = lab.tunnel("other.test:443").await.err().unwrap();
-    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    let first = "HTTP/1.1 403 Forbidden by fullsend: other.test:443: no rule names this host and port";
+    assert!(answer.starts_with(first), "{answer}");
     let body: serde_json::Value = serde_json::from_str(answer.split("\r\n\r\n").nth(1).unwrap()).unwrap();
     assert_eq!(body["error"], "policy_denied");
     assert!(body["would_allow"].as_str().unwrap().contains("host: other.test"), "{body}");
