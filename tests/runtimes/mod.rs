@@ -13,6 +13,7 @@ mod own;
 mod polled;
 pub mod programs;
 mod same;
+mod service_table;
 pub mod stage;
 mod streams;
 mod upstreams;

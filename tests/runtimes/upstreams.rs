@@ -73,6 +73,62 @@ fn claude_works_on_bedrock() {
     assert!(!asked.is_empty());
 }
 
+/// The harness's own file selects the service, as it would for a run without a gateway. Two settings of it would lead elsewhere.
+fn select(stage: &Stage, lines: &str) {
+    let harness = stage.world.path("repo/.fullsend/harness/mend.yaml");
+    let text = std::fs::read_to_string(&harness).unwrap();
+    let file = "host_files:\n  - {src: env/model.env, dest: /sandbox/workspace/.env.d/model.env}\n";
+    std::fs::write(harness, text + file).unwrap();
+    stage.world.write("repo/.fullsend/env/model.env", lines);
+}
+
+/// What Claude Code wrote about its own requests.
+fn debug_log(stage: &Stage) -> String {
+    let path = stage.directory().join("iteration-1/claude-debug.log");
+    std::fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn claude_sends_the_format_of_vertex_if_the_harness_selects_it() {
+    if !has_program("openssl", "claude_sends_the_format_of_vertex_if_the_harness_selects_it") {
+        return;
+    }
+    let Some(mut stage) = stage("claude", "the format of Vertex") else { return };
+    let (key, modulus) = rsa_key(&stage.world);
+    let fake = Fake::start("vertex.py", &[&modulus, &good().to_string()]);
+    let from = "file:${GOOGLE_APPLICATION_CREDENTIALS}";
+    let provider = VERTEX.replace("PORT", &fake.port.to_string()).replace("FROM", from);
+    stage.world.write("repo/.fullsend/providers/model.yaml", provider);
+    let file = stage.world.write("service-account.json", service_account(&key, fake.port));
+    stage.world = stage.world.env("GOOGLE_APPLICATION_CREDENTIALS", file.to_str().unwrap());
+    select(
+        &stage,
+        "CLAUDE_CODE_USE_VERTEX=1\nCLOUD_ML_REGION=us-east5\nANTHROPIC_VERTEX_BASE_URL=https://elsewhere.example/v1\n",
+    );
+    ends_without(&stage, &["ya29.made", "PRIVATE KEY"]);
+    let asked = fake.requests("/locations/europe-west1/publishers/anthropic/models/claude-sonnet-4-5:stream");
+    assert!(!asked.is_empty(), "the provider says where, not the variables inside");
+    let log = debug_log(&stage);
+    assert!(log.contains("vertex"), "{log}");
+}
+
+#[test]
+fn claude_sends_the_format_of_bedrock_if_the_harness_selects_it() {
+    let Some(mut stage) = stage("claude", "the format of Bedrock") else { return };
+    let fake = Fake::start("bedrock.py", &[&good().to_string()]);
+    let named = "credentials: {AWS_BEARER_TOKEN_BEDROCK: '${BEARER}'}\n";
+    let provider = BEDROCK.replace("PORT", &fake.port.to_string()) + named;
+    stage.world.write("repo/.fullsend/providers/model.yaml", provider);
+    let bearer = "bedrock-api-key-of-the-fake";
+    stage.world = stage.world.env("BEARER", bearer);
+    select(&stage, "CLAUDE_CODE_USE_BEDROCK=true\nAWS_REGION=us-west-2\n");
+    ends_without(&stage, &[bearer]);
+    let asked = fake.requests("/model/eu.anthropic.claude-sonnet-4-5/invoke-with-response-stream");
+    assert!(!asked.is_empty());
+    let log = debug_log(&stage);
+    assert!(log.contains("bedrock"), "{log}");
+}
+
 #[test]
 fn claude_works_with_chat_completions() {
     works_with_chat_completions("claude");

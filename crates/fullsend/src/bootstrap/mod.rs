@@ -32,9 +32,9 @@ impl Ready {
 
     /// Where an agent can be started.
     pub fn launch_context<'a>(&'a self, guard: &'a Guard, cancel: &'a Cancel) -> LaunchContext<'a> {
-        let Provisioned { inputs, sandbox, program, .. } = &self.provisioned;
+        let Provisioned { inputs, sandbox, program, variables, .. } = &self.provisioned;
         let program = program.as_ref();
-        LaunchContext { inputs, sandbox, guard, cancel, program, repository: &self.repository }
+        LaunchContext { inputs, sandbox, guard, cancel, program, variables, repository: &self.repository }
     }
 }
 

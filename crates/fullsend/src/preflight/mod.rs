@@ -107,7 +107,7 @@ fn refusals(checked: &Checked, library: &Library, context: &PreflightContext<'_>
     found.extend(image_of(&checked.resolved, library, &value));
     found.extend(interpreter::missing(checked, library, &value));
     found.extend(script_variables::missing_variables(checked, library, &value));
-    found.extend(host_file_contents(harness, library, &value));
+    found.extend(host_file_contents(checked, library, &value));
     found.extend(agent_input(harness, library, &value, context.repository));
     found.extend(network_plan(checked));
     found.extend(network::unreachable_servers(checked));
@@ -206,7 +206,8 @@ fn image_of(resolved: &Resolved, library: &Library, value: VariableLookup<'_>) -
     Some(Diagnostic::error(code, name.at, error.to_string()))
 }
 
-fn host_file_contents(harness: &Harness, library: &Library, value: VariableLookup<'_>) -> Vec<Diagnostic> {
+fn host_file_contents(checked: &Checked, library: &Library, value: VariableLookup<'_>) -> Vec<Diagnostic> {
+    let harness = &checked.resolved.harness;
     let has_pre_script = harness.pre_script.is_some();
     let mut found = Vec::new();
     for file in harness.host_files.0.iter().filter(|file| is_set(&file.src, value)) {
@@ -214,7 +215,7 @@ fn host_file_contents(harness: &Harness, library: &Library, value: VariableLooku
             Err(error) => found.push(Diagnostic::error("host-file", file.src.at, error.to_string())),
             Ok(names) => {
                 let runtime = runtime::of(harness.runtime.value);
-                found.extend(runtime::options::cleared(runtime, &names, file.src.at));
+                found.extend(runtime::options::cleared(checked, runtime, &names, file.src.at));
             }
         }
     }

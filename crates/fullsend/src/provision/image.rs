@@ -197,7 +197,7 @@ fn model_variables<'a>(
         rule: "model_variable".to_owned(),
         category: FindingFamily::Egress,
         severity: FindingSeverity::Low,
-        excerpt: format!("{name} is inputs: the model gateway serves the model"),
+        excerpt: format!("{name} is cleared: the model gateway serves the model"),
         advice: "leave it out of the image, and name the service in a provider file".to_owned(),
         action: FindingAction::Cleaned,
         ..FindingEvent::default()

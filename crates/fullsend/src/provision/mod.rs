@@ -28,6 +28,7 @@ pub(crate) mod tunnel_servers;
 mod unknown_programs;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -85,6 +86,8 @@ pub struct Provisioned {
     listening: RunSockets,
     /// The runtime's own program, if it has one.
     pub program: Option<Executable>,
+    /// The agent's variables, without those of the image.
+    pub variables: Vec<(OsString, OsString)>,
     /// Host directory whose files appear read-only inside; filled before the agent starts.
     pub staging: PathBuf,
     pub repository_name: String,
@@ -171,13 +174,13 @@ fn provision_here(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Pro
     // Before the file of variables is made from them.
     placeholders.filter_all("env.sandbox", &mut spec.environment);
     spec.mounts.extend(environment::mounts(inputs.checked(), &spec.environment));
+    let set_by_harness = spec.environment.clone();
     // After the workspace's mounts: a later mount covers an earlier one.
     spec.mounts.extend(delivered.mounts);
     spec.network = planned.network();
     spec.mounts.extend(planned.mounts());
     // In front of the harness's variables, which win: the last value of a name counts.
-    let variables = planned.environment().into_iter().map(|(name, value)| (name.into(), value.into()));
-    spec.environment.splice(0..0, variables);
+    put_in_front(&mut spec.environment, planned.environment());
     // After all other variables are there: the image's count only where no one else sets them.
     image::apply_in_run(image.as_ref(), &mut spec, runtime.model_variables, context.emit);
     placeholders.filter_all("the image", &mut spec.environment);
@@ -217,6 +220,7 @@ fn provision_here(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Pro
         servers,
         listening,
         program,
+        variables: set_by_harness,
         staging,
         repository_name,
         image,
@@ -224,6 +228,10 @@ fn provision_here(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Pro
         fullsend_files,
         executor: context.executor.clone(),
     })
+}
+
+fn put_in_front(variables: &mut Vec<(OsString, OsString)>, others: Vec<(String, String)>) {
+    variables.splice(0..0, others.into_iter().map(|(name, value)| (name.into(), value.into())));
 }
 
 /// `sandbox_timeout_seconds`: the time until the servers answer and the sandbox is proved.

@@ -46,6 +46,9 @@ pub struct Runtime {
     pub limited_options: fn(&Checked) -> Vec<Diagnostic>,
     /// Variables that would send its requests past the model gateway. A launch clears them.
     pub model_variables: &'static [&'static str],
+    /// The one of these variables that a launch honours: it selects the format of the provider's own service, which the
+    /// gateway speaks too.
+    pub kept_variable: fn(&Checked) -> Option<&'static str>,
     /// Files that must be in the sandbox from its start.
     pub mounts: fn(&LaunchSpec<'_>) -> std::io::Result<Vec<Mount>>,
     /// Runs the agent once.

@@ -1,6 +1,7 @@
 //! What a runtime is given: the launch spec before the sandbox exists, the launch context and the request when the agent
 //! starts.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
@@ -51,6 +52,8 @@ pub struct LaunchContext<'a> {
     /// Set when the caller cancels the run.
     pub cancel: &'a Cancel,
     pub program: Option<&'a Executable>,
+    /// The agent's variables, without those of an image.
+    pub variables: &'a [(OsString, OsString)],
     /// The repository's directory inside.
     pub repository: &'a str,
 }

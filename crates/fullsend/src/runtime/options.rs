@@ -40,12 +40,15 @@ pub fn refused(checked: &Checked, runtime: &Runtime) -> Vec<Diagnostic> {
 /// The gateway serves the model: a variable that would send requests elsewhere has no effect.
 fn cleared_variables(checked: &Checked, runtime: &Runtime) -> Vec<Diagnostic> {
     let set = checked.resolved.harness.env.sandbox.0.iter().map(|(name, _)| name);
-    set.flat_map(|name| cleared(runtime, std::slice::from_ref(&name.value), name.at)).collect()
+    set.flat_map(|name| cleared(checked, runtime, std::slice::from_ref(&name.value), name.at)).collect()
 }
 
 /// One warning for each of these variables that has no effect, wherever it is set.
-pub fn cleared(runtime: &Runtime, names: &[String], at: Span) -> Vec<Diagnostic> {
-    let cleared = names.iter().filter(|name| runtime.model_variables.contains(&name.as_str()));
+pub fn cleared(checked: &Checked, runtime: &Runtime, names: &[String], at: Span) -> Vec<Diagnostic> {
+    let kept = (runtime.kept_variable)(checked);
+    let cleared = names
+        .iter()
+        .filter(|name| runtime.model_variables.contains(&name.as_str()) && kept != Some(name.as_str()));
     cleared
         .map(|name| {
             let message = format!("`{name}` is cleared: the model gateway serves the model");

@@ -2,11 +2,12 @@
 //! A request that is refused before it is sent costs nothing; one that was sent and not answered costs its reservation.
 
 use super::client::GatewayClient;
+use super::hosted::Address;
 use super::inspect_request::inspect_request;
 use super::known_input::InputParts;
 use super::ledger::Reservation;
 use super::memory::{MAX_VALUES, MemoryShare};
-use super::response::{GatewayResponse, fault_response};
+use super::response::GatewayResponse;
 use super::retry::{SendError, Sending};
 use super::{Gateway, relay};
 use crate::allowlist::{check_headers, check_json, check_query};
@@ -30,28 +31,24 @@ pub(super) async fn answer(
     request: hyper::Request<Incoming>,
 ) -> Result<GatewayResponse, Infallible> {
     let exchange = gateway.next_exchange();
-    let Some(wire) = wire_of(request.uri().path()) else {
+    let Some(address) = Address::of(request.uri().path()) else {
         let message = format!("the model gateway has no {}", request.uri().path());
-        return Ok(respond_with(
-            &gateway,
-            exchange,
-            Wire::Messages,
-            &Fault::new(FaultKind::NotFound, message),
-        ));
+        let fault = Fault::new(FaultKind::NotFound, message);
+        return Ok(respond_with(&gateway, exchange, &Address::of_vendor(Wire::Messages), &fault));
     };
     if request.method() != Method::POST {
-        let message = format!("{} takes POST, not {}", wire.path(), request.method());
-        return Ok(respond_with(&gateway, exchange, wire, &Fault::new(FaultKind::InvalidRequest, message)));
+        let message = format!("{} takes POST, not {}", request.uri().path(), request.method());
+        let fault = Fault::new(FaultKind::InvalidRequest, message);
+        return Ok(respond_with(&gateway, exchange, &address, &fault));
     }
-    let answered = match read(&gateway, wire, client, request).await {
+    let answered = match read(&gateway, &address, client, request).await {
         Ok(parsed) => forward(&gateway, exchange, parsed).await,
         Err(fault) => Err(fault),
     };
-    Ok(answered.unwrap_or_else(|fault| respond_with(&gateway, exchange, wire, &fault)))
-}
-
-fn wire_of(path: &str) -> Option<Wire> {
-    Wire::ALL.into_iter().find(|wire| wire.path() == path)
+    Ok(match answered {
+        Ok(response) => address.frame(response),
+        Err(fault) => respond_with(&gateway, exchange, &address, &fault),
+    })
 }
 
 /// A request that was read whole and understood.
@@ -67,7 +64,7 @@ pub(super) struct GatewayRequest {
 
 async fn read(
     gateway: &Gateway,
-    wire: Wire,
+    address: &Address,
     client: GatewayClient,
     request: hyper::Request<Incoming>,
 ) -> Result<GatewayRequest, Fault> {
@@ -75,14 +72,17 @@ async fn read(
         return Err(Fault::new(FaultKind::Permission, format!("fullsend: this run was stopped: {reason}")));
     }
     client.check(&gateway.rules.rules.features).await.map_err(invalid_request)?;
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
+    let wire = address.wire;
     gateway.rules.check_wire(wire).map_err(invalid_request)?;
-    check_headers(&head.headers, &gateway.rules.rules.features).map_err(invalid_request)?;
     check_query(head.uri.query(), &gateway.rules.rules.features).map_err(invalid_request)?;
     if let Some(encoding) = head.headers.get(CONTENT_ENCODING).filter(|value| *value != "identity") {
         return Err(invalid_request(format!("the body is compressed ({encoding:?}); send it plain")));
     }
     let (memory, body) = collect(gateway, body).await?;
+    let body = address.vendor_body(body, &mut head.headers).map_err(invalid_request)?;
+    // With the betas that a hosted address has in the body.
+    check_headers(&head.headers, &gateway.rules.rules.features).map_err(invalid_request)?;
     let (request, parts) = parse(gateway, wire, &body)?;
     let query = head.uri.query().map(str::to_owned);
     Ok(GatewayRequest { wire, request, body, parts, headers: head.headers, query, memory })
@@ -259,8 +259,8 @@ fn with_long_context(mut parsed: GatewayRequest) -> GatewayRequest {
 
 const LONG_CONTEXT: &str = "context-1m-2025-08-07";
 
-fn respond_with(gateway: &Gateway, exchange: u64, wire: Wire, fault: &Fault) -> GatewayResponse {
-    let status = codec::fault_status(wire, fault);
+fn respond_with(gateway: &Gateway, exchange: u64, address: &Address, fault: &Fault) -> GatewayResponse {
+    let status = codec::fault_status(address.wire, fault);
     gateway.emit(ModelEvent::ModelRefused { exchange, status, reason: fault.message.clone() });
-    fault_response(wire, fault)
+    address.fault(fault)
 }

@@ -5,6 +5,7 @@ mod backoff;
 mod client;
 mod command_output;
 mod exchange;
+mod hosted;
 mod inspect;
 mod inspect_request;
 mod known_input;

@@ -19,6 +19,9 @@ use std::time::Instant;
 /// At least this much of a streamed text is held back, for secrets that are recognised by their shape.
 const MIN_HOLD_BACK: usize = 512;
 
+/// After whatever line the server left open.
+const CHAT_END: &[u8] = b"\n\ndata: [DONE]\n\n";
+
 pub(super) struct PendingAnswer {
     pub(super) gateway: Arc<Gateway>,
     pub(super) exchange: u64,
@@ -37,6 +40,8 @@ struct AnswerCounts {
     is_final: bool,
     /// The model has begun to write.
     has_output: bool,
+    /// The reason for its end has come.
+    finished: bool,
     ended: bool,
     fault: bool,
 }
@@ -158,6 +163,8 @@ async fn pass_portions(
         let bytes = match portion {
             None if counts.fault => return Ok(AnswerEnding::Fault),
             None if counts.ended => return Ok(AnswerEnding::Complete),
+            // Some servers close a stream after the reason for its end.
+            None if counts.finished && pending.wire == Wire::Chat => Bytes::from_static(CHAT_END),
             None | Some(Err(_)) => return Ok(AnswerEnding::Cut),
             Some(Ok(bytes)) => bytes,
         };
@@ -188,6 +195,13 @@ async fn client_gone(
     mut reader: FrameReader,
     counts: &mut AnswerCounts,
 ) -> AnswerEnding {
+    // It has read the end, or the error, and closes its connection.
+    if counts.fault {
+        return AnswerEnding::Fault;
+    }
+    if counts.ended {
+        return AnswerEnding::Complete;
+    }
     let limits = pending.gateway.limits;
     let draining = async {
         let mut total = 0;
@@ -218,6 +232,7 @@ impl AnswerCounts {
                 self.usage.raise(usage);
             }
             Delta::Finish { usage, .. } | Delta::Usage(usage) => {
+                self.finished |= matches!(delta, Delta::Finish { .. });
                 self.usage.raise(usage);
                 self.is_final |= *usage != TokenUsage::default();
             }

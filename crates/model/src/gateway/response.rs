@@ -1,6 +1,7 @@
 //! Responses that the gateway writes: whole, or fed by a task in chunks. A fed body that is broken off breaks the
 //! connection, so that no client takes half an answer for a whole one.
 
+use crate::upstream::event_stream;
 use crate::wire::fault::Fault;
 use crate::wire::{Wire, codec};
 use bytes::Bytes;
@@ -33,7 +34,19 @@ pub(super) fn fault_response(wire: Wire, fault: &Fault) -> GatewayResponse {
 
 pub(super) enum AnswerBody {
     Whole(Option<Bytes>),
-    Fed(mpsc::Receiver<Result<Bytes, BrokenOff>>),
+    Fed {
+        /// Whole server-sent events in each.
+        chunks: mpsc::Receiver<Result<Bytes, BrokenOff>>,
+        framing: Framing,
+    },
+}
+
+/// How a client gets the events of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    ServerSent,
+    /// AWS's own.
+    EventStream,
 }
 
 #[derive(Debug)]
@@ -56,7 +69,19 @@ impl AnswerBody {
 
     pub(super) fn fed() -> (Feed, Self) {
         let (feed, receiver) = mpsc::channel(QUEUED_CHUNKS);
-        (feed, Self::Fed(receiver))
+        (feed, Self::Fed { chunks: receiver, framing: Framing::ServerSent })
+    }
+
+    pub(super) fn is_stream(&self) -> bool {
+        matches!(self, Self::Fed { .. })
+    }
+
+    /// The same answer for a client of Amazon's service.
+    pub(super) fn in_event_stream(self) -> Self {
+        match self {
+            Self::Fed { chunks, .. } => Self::Fed { chunks, framing: Framing::EventStream },
+            whole @ Self::Whole(_) => whole,
+        }
     }
 }
 
@@ -70,8 +95,13 @@ impl Body for AnswerBody {
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
         match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Self::Fed(receiver) => {
-                receiver.poll_recv(context).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
+            Self::Fed { chunks, framing } => {
+                let framed = |chunk: Bytes| match framing {
+                    Framing::ServerSent => chunk,
+                    Framing::EventStream => event_stream::write(&chunk).into(),
+                };
+                let data = |chunk| Frame::data(framed(chunk));
+                chunks.poll_recv(context).map(|chunk| chunk.map(|chunk| chunk.map(data)))
             }
         }
     }
@@ -83,7 +113,7 @@ impl Body for AnswerBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-            Self::Fed(_) => SizeHint::default(),
+            Self::Fed { .. } => SizeHint::default(),
         }
     }
 }

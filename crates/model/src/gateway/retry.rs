@@ -8,7 +8,7 @@ use crate::upstream::request::UpstreamRequest;
 use crate::upstream::{UpstreamError, UpstreamResponse};
 use crate::wire::codec;
 use crate::wire::fault::{Fault, FaultKind};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::oneshot;
 
 /// How long requests are retried.
@@ -153,7 +153,7 @@ impl Sending<'_> {
             }
             Ok(response) => {
                 let status = response.status;
-                let retry_after = response.retry_after();
+                let retry_after = response.retry_after(SystemTime::now());
                 let (response, bytes) = response.with_whole_body(MAX_ERROR_BYTES, ERROR_TIME).await;
                 let said = codec::read_fault(self.outgoing.wire, status, &bytes).message;
                 let failure = Failure {

@@ -94,6 +94,12 @@ impl StreamFilter {
                     }
                 }
                 Delta::Finish { .. } | Delta::End => self.end_text(&mut out)?,
+                // Nothing follows that would release what is held: the text passes, half a call does not.
+                Delta::Error(_) => {
+                    self.end_text(&mut out)?;
+                    self.held = None;
+                    self.call_frames.clear();
+                }
                 _ => {}
             }
         }

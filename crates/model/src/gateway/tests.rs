@@ -1,9 +1,11 @@
 //! The gateway over real sockets: our own client on one side, the scripted model on the other.
 
 mod budget;
+mod hosted;
 mod matrix;
 mod requests;
 mod retries;
+mod streams;
 
 use super::*;
 use crate::client::{ClientError, ModelClient};

@@ -106,6 +106,13 @@ impl TranslatedStream {
         Ok(out)
     }
 
+    /// The service has closed its stream. Some servers do so after the reason for the end, without `[DONE]`.
+    pub(super) fn finish(&mut self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.end(&mut out);
+        out
+    }
+
     fn take(&mut self, delta: Delta, out: &mut Vec<u8>) {
         match delta {
             Delta::Start { id, model, usage } => {

@@ -103,6 +103,11 @@ impl StreamTranslator {
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Vec<u8>, BrokenStream> {
         self.0.push(bytes)
     }
+
+    /// What the end of the service's stream adds; nothing if the stream has said its own.
+    pub(crate) fn finish(&mut self) -> Vec<u8> {
+        self.0.finish()
+    }
 }
 
 #[derive(Debug)]

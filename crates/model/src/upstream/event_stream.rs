@@ -1,9 +1,13 @@
 //! The event stream of AWS (`application/vnd.amazon.eventstream`): frames with a length, headers, a payload and two
-//! checksums. Those of a model's answer become the server-sent events that the vendor itself sends.
+//! checksums. Those of a model's answer become the server-sent events that the vendor itself sends, and back again for a
+//! client that wants them in frames.
 
+use crate::wire::sse::{SseDecoder, SseFrame};
 use bytes::{Bytes, BytesMut};
 use data_encoding::BASE64;
+use serde::Deserialize;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 
 /// Larger than any event of a model.
 const MAX_FRAME: usize = 16 << 20;
@@ -11,6 +15,8 @@ const PRELUDE: usize = 12;
 const CHECKSUM: usize = 4;
 /// The type of a header's value that is a text.
 const TEXT: u8 = 7;
+
+pub(crate) const CONTENT_TYPE: &str = "application/vnd.amazon.eventstream";
 
 #[derive(Default)]
 pub(super) struct EventStreamDecoder {
@@ -35,7 +41,7 @@ impl EventStreamDecoder {
         let total = number(prelude, 0) as usize;
         let headers = number(prelude, 4) as usize;
         let fits = total <= MAX_FRAME && PRELUDE + headers + CHECKSUM <= total;
-        if !fits || crc32(&prelude[..8]) != number(prelude, 8) {
+        if !fits || crc32fast::hash(&prelude[..8]) != number(prelude, 8) {
             return Err(BrokenFrame);
         }
         if self.buffer.len() < total {
@@ -43,7 +49,7 @@ impl EventStreamDecoder {
         }
         let frame = self.buffer.split_to(total).freeze();
         let end = total - CHECKSUM;
-        if crc32(&frame[..end]) != number(&frame, end) {
+        if crc32fast::hash(&frame[..end]) != number(&frame, end) {
             return Err(BrokenFrame);
         }
         let payload = &frame[PRELUDE + headers..end];
@@ -55,15 +61,34 @@ fn number(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map_or(0, u32::from_be_bytes)
 }
 
+/// What a frame carries: an event of the vendor in `bytes`, or the words of an error.
+#[derive(Deserialize)]
+struct PayloadForm<'a> {
+    #[serde(borrow)]
+    bytes: Option<Cow<'a, str>>,
+    #[serde(borrow, alias = "Message")]
+    message: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct EventForm<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+}
+
 fn event(headers: &[u8], payload: &[u8]) -> Result<Bytes, BrokenFrame> {
-    let value: Value = serde_json::from_slice(payload).map_err(|_| BrokenFrame)?;
+    let payload: PayloadForm<'_> = serde_json::from_slice(payload).map_err(|_| BrokenFrame)?;
     match text_header(headers, ":message-type")? {
         Some("event") => {
-            let bytes = value["bytes"].as_str().ok_or(BrokenFrame)?;
+            let bytes = payload.bytes.ok_or(BrokenFrame)?;
             let data = BASE64.decode(bytes.as_bytes()).map_err(|_| BrokenFrame)?;
-            let event: Value = serde_json::from_slice(&data).map_err(|_| BrokenFrame)?;
-            let kind = event["type"].as_str().ok_or(BrokenFrame)?;
-            Ok(format!("event: {kind}\ndata: {event}\n\n").into())
+            let data = String::from_utf8(data).map_err(|_| BrokenFrame)?;
+            let EventForm { kind } = serde_json::from_str(&data).map_err(|_| BrokenFrame)?;
+            if kind.contains(char::is_control) {
+                return Err(BrokenFrame);
+            }
+            // Between values only, where JSON has blanks: a line of a server-sent event ends with them.
+            Ok(SseFrame::new(kind, data.replace(['\r', '\n'], " ")).encode().into())
         }
         Some("exception" | "error") => {
             let name = text_header(headers, ":exception-type")?.unwrap_or("error");
@@ -73,7 +98,7 @@ fn event(headers: &[u8], payload: &[u8]) -> Result<Bytes, BrokenFrame> {
                 "validationException" => "invalid_request_error",
                 _ => "api_error",
             };
-            let message = value["message"].as_str().unwrap_or(name);
+            let message = payload.message.as_deref().unwrap_or(name);
             let error = json!({ "type": "error", "error": { "type": kind, "message": message } });
             Ok(format!("event: error\ndata: {error}\n\n").into())
         }
@@ -100,12 +125,61 @@ fn text_header<'a>(mut headers: &'a [u8], wanted: &str) -> Result<Option<&'a str
     Ok(None)
 }
 
-/// CRC-32 as in zip files.
-fn crc32(bytes: &[u8]) -> u32 {
-    let step = |crc: u32, byte: &u8| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg()))
+/// A frame with these headers, which are texts.
+fn frame(headers: &[(&str, &str)], payload: &str) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for (name, value) in headers {
+        lines.push(u8::try_from(name.len()).unwrap_or_default());
+        lines.extend_from_slice(name.as_bytes());
+        lines.push(TEXT);
+        lines.extend_from_slice(&u16::try_from(value.len()).unwrap_or_default().to_be_bytes());
+        lines.extend_from_slice(value.as_bytes());
+    }
+    let total = PRELUDE + lines.len() + payload.len() + CHECKSUM;
+    let mut out = Vec::with_capacity(total);
+    for number in [total, lines.len()] {
+        out.extend_from_slice(&u32::try_from(number).unwrap_or(u32::MAX).to_be_bytes());
+    }
+    out.extend_from_slice(&crc32fast::hash(&out).to_be_bytes());
+    out.extend_from_slice(&lines);
+    out.extend_from_slice(payload.as_bytes());
+    let checksum = crc32fast::hash(&out);
+    out.extend_from_slice(&checksum.to_be_bytes());
+    out
+}
+
+/// Whole server-sent events of the vendor as AWS sends them: an error is an exception, everything else a chunk.
+pub(crate) fn write(events: &[u8]) -> Vec<u8> {
+    let mut decoder = SseDecoder::default();
+    let mut out = Vec::new();
+    // They were read with the same bound.
+    drop(decoder.push(events));
+    while let Some(SseFrame { event, data }) = decoder.next_frame() {
+        if event == "error" {
+            out.extend(write_error(&data));
+            continue;
+        }
+        let payload = json!({ "bytes": BASE64.encode(data.as_bytes()) }).to_string();
+        out.extend(frame(&CHUNK, &payload));
+    }
+    out
+}
+
+const CHUNK: [(&str, &str); 3] =
+    [(":event-type", "chunk"), (":content-type", "application/json"), (":message-type", "event")];
+
+fn write_error(data: &str) -> Vec<u8> {
+    let value: Value = serde_json::from_str(data).unwrap_or_default();
+    let text_of = |place: &str| value.pointer(place).and_then(Value::as_str).unwrap_or_default();
+    let name = match text_of("/error/type") {
+        "rate_limit_error" => "throttlingException",
+        "overloaded_error" => "serviceUnavailableException",
+        "invalid_request_error" | "permission_error" => "validationException",
+        _ => "internalServerException",
     };
-    !bytes.iter().fold(u32::MAX, step)
+    let headers =
+        [(":exception-type", name), (":content-type", "application/json"), (":message-type", "exception")];
+    frame(&headers, &json!({ "message": text_of("/error/message") }).to_string())
 }
 
 /// Frames as AWS sends them.
@@ -113,29 +187,19 @@ fn crc32(bytes: &[u8]) -> u32 {
 pub(crate) mod testing {
     use super::*;
 
-    pub(crate) fn frame(headers: &[(&str, &str)], payload: &str) -> Vec<u8> {
-        let mut lines = Vec::new();
-        for (name, value) in headers {
-            lines.push(u8::try_from(name.len()).unwrap());
-            lines.extend_from_slice(name.as_bytes());
-            lines.push(TEXT);
-            lines.extend_from_slice(&u16::try_from(value.len()).unwrap().to_be_bytes());
-            lines.extend_from_slice(value.as_bytes());
-        }
-        let total = u32::try_from(PRELUDE + lines.len() + payload.len() + CHECKSUM).unwrap();
-        let mut out = total.to_be_bytes().to_vec();
-        out.extend_from_slice(&u32::try_from(lines.len()).unwrap().to_be_bytes());
-        out.extend_from_slice(&crc32(&out).to_be_bytes());
-        out.extend_from_slice(&lines);
-        out.extend_from_slice(payload.as_bytes());
-        let sum = crc32(&out);
-        out.extend_from_slice(&sum.to_be_bytes());
-        out
-    }
-
     pub(crate) fn chunk(event: &str) -> Vec<u8> {
         let payload = json!({ "bytes": BASE64.encode(event.as_bytes()), "p": "abc" }).to_string();
         frame(&[(":message-type", "event"), (":event-type", "chunk")], &payload)
+    }
+
+    /// All events of a stream, as server-sent ones.
+    pub(crate) fn events(bytes: &[u8]) -> String {
+        let mut decoder = EventStreamDecoder::default();
+        decoder.push(bytes);
+        let next = || decoder.next().unwrap();
+        let events: Vec<u8> = std::iter::from_fn(next).flatten().collect();
+        assert!(decoder.is_empty(), "it ends within a frame");
+        String::from_utf8(events).unwrap()
     }
 
     /// One server-sent event of the vendor in a frame.
@@ -148,13 +212,8 @@ pub(crate) mod testing {
 
 #[cfg(test)]
 mod tests {
-    use super::testing::{chunk, frame};
+    use super::testing::chunk;
     use super::*;
-
-    #[test]
-    fn the_checksum_is_the_usual_one() {
-        assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
-    }
 
     #[test]
     fn events_pass_whatever_the_borders_of_portions_are() {

@@ -45,7 +45,7 @@ use request::UpstreamRequest;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use translated::TranslatedBody;
 
 #[derive(Clone)]
@@ -217,6 +217,9 @@ impl UpstreamError {
     }
 }
 
+/// A week; no run lasts longer.
+const LONGEST_RETRY_SECONDS: f64 = 7.0 * 24.0 * 3600.0;
+
 impl UpstreamResponse {
     /// The same response with its body read, as much as arrives within these bounds.
     pub(crate) async fn with_whole_body(self, most: usize, time: Duration) -> (Self, Bytes) {
@@ -235,10 +238,21 @@ impl UpstreamResponse {
         (Self { status, headers, body: ResponseBody::whole(bytes.clone()) }, bytes)
     }
 
-    /// In seconds, as vendors send it; a date is ignored.
-    pub(crate) fn retry_after(&self) -> Option<Duration> {
-        let seconds = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse::<u64>().ok()?;
-        Some(Duration::from_secs(seconds.min(7 * 24 * 3600)))
+    /// How long the vendor asks to wait: in milliseconds, in seconds, or until a date.
+    pub(crate) fn retry_after(&self, now: SystemTime) -> Option<Duration> {
+        let said = |name: &str| self.headers.get(name)?.to_str().ok().map(str::trim);
+        let number = |text: &str| text.parse().ok().filter(|number: &f64| *number >= 0.0);
+        let until = |text: &str| {
+            let date = httpdate::parse_http_date(text).ok()?;
+            Some(date.duration_since(now).unwrap_or_default().as_secs_f64())
+        };
+        let after = said(RETRY_AFTER.as_str());
+        let seconds = said("retry-after-ms")
+            .and_then(number)
+            .map(|milliseconds| milliseconds / 1e3)
+            .or_else(|| after.and_then(number))
+            .or_else(|| after.and_then(until))?;
+        Some(Duration::from_secs_f64(seconds.min(LONGEST_RETRY_SECONDS)))
     }
 
     pub(crate) fn is_stream(&self) -> bool {

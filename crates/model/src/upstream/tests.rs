@@ -321,3 +321,33 @@ async fn the_hosts_proxy_is_used_and_resolves_names_itself() {
         assert_eq!(asked.first().map(String::as_str), (bypass != "api.test").then_some(connect));
     }
 }
+
+#[test]
+fn a_wait_is_read_in_every_form_that_vendors_send() {
+    let now = std::time::UNIX_EPOCH + Duration::from_secs(784_111_777);
+    let wait = |pairs: &[(&'static str, &'static str)]| {
+        let pairs = pairs.iter();
+        let headers = pairs.map(|(name, value)| {
+            (hyper::header::HeaderName::from_static(name), HeaderValue::from_static(value))
+        });
+        let headers = HeaderMap::from_iter(headers);
+        UpstreamResponse { status: 429, headers, body: ResponseBody::whole(Bytes::new()) }.retry_after(now)
+    };
+    let seconds = |seconds: f64| Some(Duration::from_secs_f64(seconds));
+    for (headers, expected) in [
+        (&[("retry-after", "12")][..], seconds(12.0)),
+        (&[("retry-after", " 1.5 ")], seconds(1.5)),
+        (&[("retry-after", "Sun, 06 Nov 1994 08:49:47 GMT")], seconds(10.0)),
+        (&[("retry-after", "Sunday, 06-Nov-94 08:49:47 GMT")], seconds(10.0)),
+        (&[("retry-after", "Sun, 06 Nov 1994 08:49:27 GMT")], seconds(0.0)),
+        (&[("retry-after-ms", "250"), ("retry-after", "9")], seconds(0.25)),
+        (&[("retry-after", "1e300")], seconds(604_800.0)),
+        (&[("retry-after", "inf")], seconds(604_800.0)),
+        (&[("retry-after", "soon")], None),
+        (&[("retry-after", "-1")], None),
+        (&[("retry-after", "NaN")], None),
+        (&[], None),
+    ] {
+        assert_eq!(wait(headers), expected, "{headers:?}");
+    }
+}

@@ -56,9 +56,13 @@ pub(super) struct TranslatedBody {
 impl TranslatedBody {
     pub(super) async fn next(&mut self) -> Option<Result<Bytes, UpstreamError>> {
         loop {
-            let data = match super::next_data(&mut self.body).await? {
-                Ok(data) => data,
-                Err(error) => return Some(Err(error)),
+            let data = match super::next_data(&mut self.body).await {
+                Some(Ok(data)) => data,
+                Some(Err(error)) => return Some(Err(error)),
+                None => {
+                    let rest = self.stream.finish();
+                    return (!rest.is_empty()).then(|| Ok(rest.into()));
+                }
             };
             match self.stream.push(&data) {
                 Ok(written) if written.is_empty() => {}

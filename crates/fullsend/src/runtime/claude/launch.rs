@@ -6,6 +6,7 @@ use std::time::Instant;
 use model::wire::Wire;
 use sandbox::{Command, Stdio};
 
+use super::hosted;
 use super::settings;
 use super::stream::{ClaudeResult, ClaudeStream};
 use crate::backend::CommandError;
@@ -31,6 +32,8 @@ pub const MODEL_VARIABLES: &[&str] = &[
     "CLAUDE_CODE_USE_MANTLE",
     "CLAUDE_CODE_USE_ANTHROPIC_AWS",
     "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD",
+    "CLAUDE_CODE_SKIP_BEDROCK_AUTH",
+    "CLAUDE_CODE_SKIP_VERTEX_AUTH",
     "ANTHROPIC_AWS_BASE_URL",
     "ANTHROPIC_BEDROCK_MANTLE_BASE_URL",
     "ANTHROPIC_GOOGLE_CLOUD_BASE_URL",
@@ -150,10 +153,18 @@ fn environment(context: &LaunchContext<'_>) -> Vec<(std::ffi::OsString, std::ffi
         ("DISABLE_TELEMETRY", "1"),
         ("CLAUDE_CODE_MAX_RETRIES", "4"),
     ];
-    let cleared = MODEL_VARIABLES.iter().map(|name| (*name, ""));
+    let hosted = hosted::variables(context.inputs.checked(), context.variables, &gateway);
+    let cleared = MODEL_VARIABLES.iter().filter(|name| !hosted.iter().any(|(kept, _)| kept == *name));
+    let cleared = cleared.map(|name| (*name, ""));
+    let selected = hosted.iter().map(|(name, value)| (*name, value.as_str()));
     let models = only_model(context.inputs.checked());
     let models = models.into_iter().flat_map(|model| MODEL_NAMES.iter().map(move |name| (*name, model)));
-    all.into_iter().chain(cleared).chain(models).map(|(name, value)| (name.into(), value.into())).collect()
+    all.into_iter()
+        .chain(cleared)
+        .chain(selected)
+        .chain(models)
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect()
 }
 
 /// Which models Claude Code takes for its families, also for small tasks of its own.

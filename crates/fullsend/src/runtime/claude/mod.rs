@@ -1,7 +1,8 @@
 //! Claude Code. `settings` writes the files around it, so that nothing in the repository can change its configuration; `launch`
-//! starts it; `stream` reads what it prints; `hooks` is its hook dialect.
+//! starts it; `stream` reads what it prints; `hooks` is its hook dialect; `hosted` is the format of Vertex AI and Bedrock.
 
 mod hooks;
+mod hosted;
 pub(crate) mod launch;
 pub(crate) mod settings;
 pub mod stream;
@@ -48,6 +49,7 @@ pub const RUNTIME: Runtime = Runtime {
     refused_options: |_| Vec::new(),
     limited_options: |_| Vec::new(),
     model_variables: launch::MODEL_VARIABLES,
+    kept_variable: hosted::selecting_variable,
     mounts: settings::mounts,
     attempt: launch::attempt,
     init: InitFiles { provider: defaults::INIT_PROVIDER_ANTHROPIC, lists_tools: true },

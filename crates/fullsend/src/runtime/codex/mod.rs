@@ -48,6 +48,7 @@ pub const RUNTIME: Runtime = Runtime {
     refused_options: settings::refused_options,
     limited_options: |_| Vec::new(),
     model_variables: &[],
+    kept_variable: |_| None,
     mounts: settings::mounts,
     attempt: launch::attempt,
     init: InitFiles { provider: defaults::INIT_PROVIDER_OPENAI, lists_tools: false },

@@ -39,6 +39,7 @@ pub const RUNTIME: Runtime = Runtime {
     refused_options: settings::refused_options,
     limited_options: settings::limited_options,
     model_variables: &[],
+    kept_variable: |_| None,
     mounts: settings::mounts,
     attempt: launch::attempt,
     init: InitFiles { provider: defaults::INIT_PROVIDER_ANTHROPIC, lists_tools: true },

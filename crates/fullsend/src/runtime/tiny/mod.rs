@@ -34,6 +34,7 @@ pub const RUNTIME: Runtime = Runtime {
     refused_options: |_| Vec::new(),
     limited_options: |_| Vec::new(),
     model_variables: &["TINY_MODEL_URL"],
+    kept_variable: |_| None,
     mounts: |_| Ok(Vec::new()),
     attempt,
     init: InitFiles { provider: defaults::INIT_PROVIDER_ANTHROPIC, lists_tools: false },
