@@ -3,8 +3,10 @@
 use crate::asking::{read, read_head};
 use data_encoding::BASE64;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::LazyLock;
 
 /// How many portions a streamed answer has.
 const PORTIONS: usize = 100;
@@ -30,20 +32,50 @@ fn serve(stream: TcpStream) {
         let body: Value = serde_json::from_slice(&read(&mut connection, length)).unwrap();
         let path = head.split(' ').nth(1).unwrap().to_owned();
         let is_framed = path.ends_with("invoke-with-response-stream");
-        let streams = body["stream"] == true || is_framed;
-        let (kind, answer) = match streams {
-            true if is_framed => ("application/vnd.amazon.eventstream", framed(&frames(&path))),
-            true => ("text/event-stream", written(&path, &frames(&path)).into_bytes()),
-            false => ("application/json", whole(&path).to_string().into_bytes()),
+        let format = if path.contains("/chat/completions") {
+            "/chat/completions"
+        } else if path.contains("/responses") {
+            "/responses"
+        } else {
+            "/messages"
         };
-        let head =
-            format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n", answer.len());
-        let sent = connection.get_mut().write_all(&[head.as_bytes(), &answer].concat());
-        if sent.is_err() {
+        let delivery = match body["stream"] == true || is_framed {
+            true if is_framed => Delivery::Framed,
+            true => Delivery::Streamed,
+            false => Delivery::Whole,
+        };
+        if connection.get_mut().write_all(&ANSWERS[&(format, delivery)]).is_err() {
             return;
         }
     }
 }
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Delivery {
+    Whole,
+    Streamed,
+    /// In AWS's framing.
+    Framed,
+}
+
+/// Made once: what the vendor costs is in both figures, and must be the same in both.
+static ANSWERS: LazyLock<HashMap<(&str, Delivery), Vec<u8>>> = LazyLock::new(|| {
+    let mut answers = HashMap::new();
+    for format in ["/chat/completions", "/responses", "/messages"] {
+        for (delivery, kind, answer) in [
+            (Delivery::Whole, "application/json", whole(format).to_string().into_bytes()),
+            (Delivery::Streamed, "text/event-stream", written(format, &frames(format)).into_bytes()),
+            (Delivery::Framed, "application/vnd.amazon.eventstream", framed(&frames(format))),
+        ] {
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n",
+                answer.len()
+            );
+            answers.insert((format, delivery), [head.as_bytes(), &answer].concat());
+        }
+    }
+    answers
+});
 
 fn whole(path: &str) -> Value {
     if path.contains("/chat/completions") {
