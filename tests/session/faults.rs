@@ -115,7 +115,8 @@ fn a_store_of_the_first_version_is_migrated() {
     let (mut sessions, _, id) = furnished(&directory);
     let events = sessions.events(id, Seq(0), 100).unwrap();
     drop(sessions);
-    let old = "ALTER TABLE sessions DROP COLUMN labels; DROP TABLE objects;
+    let old = "DROP INDEX sessions_status; DROP INDEX sessions_repository; DROP INDEX sessions_work; DROP INDEX sessions_end;
+               ALTER TABLE sessions DROP COLUMN labels; DROP TABLE objects;
                ALTER TABLE sessions DROP COLUMN repository; ALTER TABLE sessions DROP COLUMN unreadable_by;
                DROP INDEX learnings_key; DROP INDEX learnings_newest;
                ALTER TABLE learnings DROP COLUMN repository;
@@ -135,7 +136,8 @@ fn a_store_of_the_second_version_is_migrated() {
     let (mut sessions, mut clock, id) = furnished(&directory);
     let events = sessions.events(id, Seq(0), 100).unwrap();
     drop(sessions);
-    let old = "ALTER TABLE sessions DROP COLUMN labels; DROP TABLE objects; PRAGMA user_version = 2;
+    let old = "DROP INDEX sessions_status; DROP INDEX sessions_repository; DROP INDEX sessions_work; DROP INDEX sessions_end;
+               ALTER TABLE sessions DROP COLUMN labels; DROP TABLE objects; PRAGMA user_version = 2;
                UPDATE sessions SET header = replace(header, '\"version\":2,', '');";
     Connection::open(directory.database()).unwrap().execute_batch(old).unwrap();
     let mut sessions = open(&directory);
@@ -305,9 +307,9 @@ fn only_what_is_a_store_of_this_version_is_opened() {
     let newer = Connection::open(directory.database()).unwrap();
     newer.execute_batch("PRAGMA user_version = 99").unwrap();
     drop(SqliteStore::open(&directory.database()).expect("a newer store that this version may use"));
-    newer.execute_batch("UPDATE compatibility SET minimum = 4").unwrap();
+    newer.execute_batch("UPDATE compatibility SET minimum = 5").unwrap();
     let opened = SqliteStore::open(&directory.database()).err().unwrap();
-    assert!(matches!(opened, StoreError::Version { found: 99, known: 3 }), "{opened}");
+    assert!(matches!(opened, StoreError::Version { found: 99, known: 4 }), "{opened}");
     let nowhere = SqliteStore::open(&directory.path().join("no/such/place.db")).err().unwrap();
     assert!(matches!(&nowhere, StoreError::Location { .. }), "{nowhere}");
     assert!(nowhere.to_string().contains("no/such/place.db"), "{nowhere}");

@@ -67,9 +67,9 @@ fn many_start_on_an_empty_database_and_none_on_a_newer_one() {
     assert_eq!(versions.len(), 1);
     client.execute("INSERT INTO fullsend.migrations (version) VALUES (99)", &[]).unwrap();
     PostgresStore::connect(&url).map(drop).expect("a newer store that this version may use");
-    client.execute("UPDATE fullsend.compatibility SET minimum = 5", &[]).unwrap();
+    client.execute("UPDATE fullsend.compatibility SET minimum = 6", &[]).unwrap();
     let refused = PostgresStore::connect(&url).err().unwrap();
-    assert!(matches!(refused, StoreError::Version { found: 99, known: 4 }), "{refused}");
+    assert!(matches!(refused, StoreError::Version { found: 99, known: 5 }), "{refused}");
 }
 
 #[test]

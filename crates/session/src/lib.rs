@@ -54,6 +54,7 @@ pub use log::time::{TimeSeed, Timestamp};
 pub use store::postgres::{PostgresOptions, PostgresStore};
 pub use store::sqlite::{SqliteStore, StoreProbe};
 pub use store::{
-    ClaimFilter, DecideFn, EventClass, FoundSession, ListedSession, Session, SessionChange, SessionError,
-    Store, StoreError, StoreSurvey, StoredObject, StoredWorker, UpdateTarget, WaitFor, WorkerDescription,
+    ClaimFilter, DecideFn, EventClass, FoundSession, ListFilter, ListedSession, Session, SessionChange,
+    SessionError, Store, StoreError, StoreSurvey, StoredObject, StoredWorker, UpdateTarget, WaitFor,
+    WorkerDescription,
 };

@@ -141,5 +141,8 @@ fn a_part_of_an_id_finds_the_session(_: &Place, sessions: &mut Sessions, clock: 
     assert_eq!(sessions.find_ids(&text[28..], 10).unwrap(), [id]);
     assert_eq!(sessions.find_ids(&text[28..].to_uppercase(), 10).unwrap(), [id]);
     assert_eq!(sessions.find_ids(&text[..8], 10).unwrap(), [id, other], "they were made at the same time");
+    assert_eq!(sessions.find_ids(&text[..15], 10).unwrap().first(), Some(&id), "with hyphens");
+    assert_eq!(sessions.find_ids(&text, 10).unwrap(), [id]);
+    assert_eq!(sessions.find_ids("", 10).unwrap(), [id, other]);
     assert_eq!(sessions.find_ids("ffffffffffff", 10).unwrap(), []);
 }

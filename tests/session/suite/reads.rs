@@ -5,13 +5,17 @@ use std::time::{Duration, Instant};
 
 use super::{Place, over_stores};
 use crate::fixture::{Clock, message, sleeps, worker};
-use session::{ClaimTarget, ContextWindow, ListedSession, Seq, SessionId, Sessions};
+use session::{
+    ClaimTarget, ContextWindow, ListFilter, ListedSession, QueuedWake, Seq, SessionHeader, SessionId,
+    SessionStatus, Sessions, Timestamp, WakeId, WakePriority,
+};
 
 over_stores!(
     pages_join_without_gaps,
     a_stream_resumes_where_it_stopped,
     a_stream_that_nothing_comes_from_ends,
     sessions_are_listed_by_page,
+    sessions_are_listed_by_what_people_look_for,
     the_context_is_the_end_of_the_log,
     the_context_is_bounded_in_bytes,
 );
@@ -96,6 +100,50 @@ fn sessions_are_listed_by_page(_: &Place, sessions: &mut Sessions, clock: &mut C
     let all = sessions.list(None, None, 100).unwrap();
     assert_eq!(all.len(), 8);
     assert!(all.iter().any(|listed| listed.id() == other));
+}
+
+fn sessions_are_listed_by_what_people_look_for(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {
+    let make = |sessions: &mut Sessions, clock: &mut Clock, repository: &str| {
+        let header = SessionHeader { repository: Some(repository.to_owned()), ..clock.header("triage") };
+        sessions.create(&header).unwrap().header.id
+    };
+    let idle = make(sessions, clock, "example.com/a");
+    let over = make(sessions, clock, "example.com/a");
+    let waiting = make(sessions, clock, "example.com/b");
+    let held = make(sessions, clock, "example.com/b");
+    sessions.terminate(over, "over", &mut clock.seed()).unwrap();
+    let wake = QueuedWake {
+        id: WakeId::generate(&mut clock.seed()),
+        due_ms: Timestamp(clock.now_ms + 3_600_000),
+        reason: "later: \"wakes\":[], \"status\":\"idle\"".to_owned(),
+        note: None,
+        dedupe_key: None,
+        priority: WakePriority::Normal,
+        cron: None,
+    };
+    sessions.queue_wake(waiting, &wake, &mut clock.seed()).unwrap();
+    send(sessions, clock, held, 1);
+    sessions.claim(ClaimTarget::Session(held), &worker("a"), &mut clock.seed()).unwrap().unwrap();
+    let mut check = |filter: ListFilter<'_>, expected: &[SessionId]| {
+        let found = sessions.list_filtered(&filter, None, 10).unwrap();
+        let mut expected = expected.to_vec();
+        expected.sort();
+        assert_eq!(found.iter().map(ListedSession::id).collect::<Vec<_>>(), expected, "{filter:?}");
+    };
+    let all = ListFilter::default();
+    check(all, &[idle, over, waiting, held]);
+    check(ListFilter { status: Some(SessionStatus::Idle), ..all }, &[idle]);
+    check(ListFilter { status: Some(SessionStatus::Terminated), ..all }, &[over]);
+    check(ListFilter { status: Some(SessionStatus::Rescheduling), ..all }, &[waiting]);
+    check(ListFilter { status: Some(SessionStatus::Running), ..all }, &[held]);
+    check(ListFilter { status: Some(SessionStatus::RequiresAction), ..all }, &[]);
+    check(ListFilter { repository: Some("example.com/b"), ..all }, &[waiting, held]);
+    check(ListFilter { has_work: true, ..all }, &[waiting, held]);
+    check(
+        ListFilter { repository: Some("example.com/a"), status: Some(SessionStatus::Idle), ..all },
+        &[idle],
+    );
+    check(ListFilter { agent: Some("nobody"), has_work: true, ..all }, &[]);
 }
 
 fn the_context_is_the_end_of_the_log(_: &Place, sessions: &mut Sessions, clock: &mut Clock) {

@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value as Json;
 use session::{
-    ListedSession, Seq, SessionError, SessionId, SessionRefusal, SessionStatus, Sessions, StoreError,
+    ListFilter, ListedSession, Seq, SessionError, SessionId, SessionRefusal, SessionStatus, Sessions,
+    StoreError,
 };
 
 use super::Server;
@@ -145,19 +146,21 @@ impl SessionQuery {
         })
     }
 
-    fn fits(&self, listed: &ListedSession) -> bool {
-        let ListedSession::Readable(session) = listed else { return false };
-        self.status.is_none_or(|status| session.state.status == status)
-            && (self.repository.is_none() || session.header.repository == self.repository)
+    fn filter(&self) -> ListFilter<'_> {
+        let Self { agent, repository, status, .. } = self;
+        ListFilter {
+            agent: agent.as_deref(),
+            repository: repository.as_deref(),
+            status: *status,
+            has_work: false,
+        }
     }
 }
 
 pub(super) async fn list(server: &Arc<Server>, query: &str) -> Result<Response<AnswerBody>, Problem> {
     let asked = SessionQuery::parse(query)?;
     let list = server.with_sessions(None, move |sessions, _| {
-        let fits = |listed: &ListedSession| asked.fits(listed);
-        let found = sessions.list_matching(asked.agent.as_deref(), asked.after, asked.limit, &fits);
-        let found = found?;
+        let found = sessions.list_filtered(&asked.filter(), asked.after, asked.limit)?;
         let next = found.last().filter(|_| found.len() >= asked.limit).map(|last| last.id().to_string());
         Ok(SessionList { sessions: found.iter().filter_map(summary).collect(), next })
     });

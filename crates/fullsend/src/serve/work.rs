@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::Response;
 use schemars::JsonSchema;
 use serde::Serialize;
-use session::{ListedSession, PAGE_LIMIT, Session, Sessions};
+use session::{ListFilter, ListedSession, PAGE_LIMIT, Session, Sessions};
 
 use super::Server;
 use super::answer::{self, AnswerBody};
@@ -14,6 +14,9 @@ use crate::render::session::WorkerSummary;
 
 /// How many entries each list has at most: those that come first.
 const MAX_ENTRIES: usize = 200;
+
+/// The sessions that have something to report.
+const WITH_WORK: ListFilter<'_> = ListFilter { agent: None, repository: None, status: None, has_work: true };
 
 /// The work of all sessions.
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -79,7 +82,7 @@ fn load(sessions: &mut Sessions) -> Result<WorkReport, Problem> {
     let mut report = WorkReport { now_ms: sessions.now()?.0, ..WorkReport::default() };
     let mut after = None;
     loop {
-        let page = sessions.list(None, after, PAGE_LIMIT)?;
+        let page = sessions.list_filtered(&WITH_WORK, after, PAGE_LIMIT)?;
         after = page.last().map(ListedSession::id);
         for listed in &page {
             if let ListedSession::Readable(session) = listed {

@@ -23,8 +23,8 @@ use crate::log::state::SessionState;
 use crate::log::status::SessionStatus;
 use crate::log::time::{TimeSeed, Timestamp};
 use crate::store::{
-    FoundSession, ListedSession, Session, SessionChange, SessionError, Store, StoreError, StoreSurvey,
-    UpdateTarget, WaitFor,
+    FoundSession, ListFilter, ListedSession, Session, SessionChange, SessionError, Store, StoreError,
+    StoreSurvey, UpdateTarget, WaitFor,
 };
 
 /// The longest page of a read.
@@ -85,28 +85,17 @@ impl Sessions {
         after: Option<SessionId>,
         limit: usize,
     ) -> Result<Vec<ListedSession>, SessionError> {
-        Ok(self.store.list(agent, after, limit.min(PAGE_LIMIT))?)
+        self.list_filtered(&ListFilter { agent, ..ListFilter::default() }, after, limit)
     }
 
-    /// One page of the sessions that fit, by id. It reads as many rows as it needs.
-    pub fn list_matching(
+    /// One page of the sessions that a filter accepts, by id. It reads no others.
+    pub fn list_filtered(
         &mut self,
-        agent: Option<&str>,
-        mut after: Option<SessionId>,
+        filter: &ListFilter<'_>,
+        after: Option<SessionId>,
         limit: usize,
-        fits: &dyn Fn(&ListedSession) -> bool,
     ) -> Result<Vec<ListedSession>, SessionError> {
-        let limit = limit.min(PAGE_LIMIT);
-        let mut found = Vec::new();
-        loop {
-            let page = self.store.list(agent, after, PAGE_LIMIT)?;
-            after = page.last().map(ListedSession::id);
-            let is_last = page.len() < PAGE_LIMIT;
-            found.extend(page.into_iter().filter(|listed| fits(listed)).take(limit - found.len()));
-            if is_last || found.len() >= limit {
-                return Ok(found);
-            }
-        }
+        Ok(self.store.list(filter, after, limit.min(PAGE_LIMIT))?)
     }
 
     /// One page of a log; the last sequence number is the cursor of the next page.

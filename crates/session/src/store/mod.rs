@@ -24,6 +24,7 @@ use crate::log::learning::StoredLearning;
 use crate::log::memory::MemoryFile;
 use crate::log::seq::Seq;
 use crate::log::state::{DueTimes, SessionState};
+use crate::log::status::SessionStatus;
 use crate::log::time::Timestamp;
 
 /// One session as it is stored.
@@ -101,6 +102,16 @@ pub struct ClaimFilter {
     pub labels: Option<Vec<String>>,
     /// None of these sessions.
     pub skip: Vec<SessionId>,
+}
+
+/// Which sessions a list has: all, unless it says otherwise. Every part has an index.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ListFilter<'a> {
+    pub agent: Option<&'a str>,
+    pub repository: Option<&'a str>,
+    pub status: Option<SessionStatus>,
+    /// Only sessions with a lease, a queued wake or a dead letter.
+    pub has_work: bool,
 }
 
 /// A file that belongs to a session but not to its log, such as the conversation of a runtime or the bundle of a run.
@@ -229,10 +240,10 @@ pub trait Store: Send {
 
     fn load(&mut self, id: SessionId) -> Result<Option<Session>, StoreError>;
 
-    /// Sessions with a higher id, lowest first, of one agent or of all.
+    /// Sessions with a higher id, lowest first.
     fn list(
         &mut self,
-        agent: Option<&str>,
+        filter: &ListFilter<'_>,
         after: Option<SessionId>,
         limit: usize,
     ) -> Result<Vec<ListedSession>, StoreError>;

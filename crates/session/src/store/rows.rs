@@ -54,6 +54,17 @@ pub(crate) fn list_entry(id: Uuid, row: SessionRow) -> ListedSession {
     }
 }
 
+/// The first and the last id that start with a text. If none can, the first is behind the last.
+pub(crate) fn ids_with_start(text: &str) -> (Uuid, Uuid) {
+    let digits = text.replace('-', "");
+    let first = format!("{digits:0<32}").parse::<Uuid>();
+    let last = format!("{digits:f<32}").parse::<Uuid>();
+    match (first, last) {
+        (Ok(first), Ok(last)) => (first, last),
+        _ => (Uuid::max(), Uuid::nil()),
+    }
+}
+
 /// The state version of this program, as the stores keep it.
 pub(crate) fn state_version() -> i32 {
     i32::try_from(STATE_VERSION).unwrap_or(i32::MAX)

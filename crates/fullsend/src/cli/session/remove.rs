@@ -4,7 +4,9 @@ use std::io::Write;
 
 use clap::Args;
 use serde_json::json;
-use session::{ListedSession, PAGE_LIMIT, RemoveTerms, Seq, SessionId, SessionStatus, Sessions, Timestamp};
+use session::{
+    ListFilter, ListedSession, PAGE_LIMIT, RemoveTerms, Seq, SessionId, SessionStatus, Sessions, Timestamp,
+};
 
 use super::super::exit::{Exit, Failure};
 use super::bundle;
@@ -70,8 +72,8 @@ pub fn prune(arguments: &Prune) -> Result<Exit, Failure> {
     let oldest = Timestamp(sessions.now().map_err(failure)?.0.saturating_sub(age_ms));
     let mut after = None;
     loop {
-        let is_over = |listed: &ListedSession| matches!(listed, ListedSession::Readable(session) if session.state.status == SessionStatus::Terminated);
-        let page = sessions.list_matching(None, after, PAGE_LIMIT, &is_over).map_err(failure)?;
+        let over = ListFilter { status: Some(SessionStatus::Terminated), ..ListFilter::default() };
+        let page = sessions.list_filtered(&over, after, PAGE_LIMIT).map_err(failure)?;
         let Some(last) = page.last() else { return Ok(Exit::Done) };
         after = Some(last.id());
         for listed in &page {

@@ -13,7 +13,8 @@ use crate::render::diagnostics::clean_text;
 use crate::render::session::{describe, load_open_requests};
 use crate::render::workflow_commands::neutralise_json;
 use session::{
-    ListedSession, Payload, Seq, Session, SessionError, SessionId, SessionStatus, Sessions, StopReason,
+    ListFilter, ListedSession, Payload, Seq, Session, SessionError, SessionId, SessionStatus, Sessions,
+    StopReason,
 };
 
 /// How many events from the end are searched for an error.
@@ -61,14 +62,13 @@ fn parse_status(text: &str) -> Result<SessionStatus, String> {
 }
 
 impl List {
-    fn fits(&self, listed: &ListedSession) -> bool {
-        let Self { status, repository, .. } = self;
-        match listed {
-            ListedSession::Readable(session) => {
-                status.is_none_or(|status| session.state.status == status)
-                    && (repository.is_none() || session.header.repository == *repository)
-            }
-            ListedSession::Unreadable { .. } => status.is_none() && repository.is_none(),
+    fn filter(&self) -> ListFilter<'_> {
+        let Self { agent, status, repository, .. } = self;
+        ListFilter {
+            agent: agent.as_deref(),
+            repository: repository.as_deref(),
+            status: *status,
+            has_work: false,
         }
     }
 }
@@ -132,10 +132,8 @@ pub fn show(arguments: &Show) -> Result<Exit, Failure> {
 
 pub fn list(arguments: &List) -> Result<Exit, Failure> {
     let mut sessions = arguments.store.open()?;
-    let fits = |listed: &ListedSession| arguments.fits(listed);
-    let found = sessions
-        .list_matching(arguments.agent.as_deref(), arguments.after, arguments.limit, &fits)
-        .map_err(failure)?;
+    let found = sessions.list_filtered(&arguments.filter(), arguments.after, arguments.limit);
+    let found = found.map_err(failure)?;
     let mut out = std::io::stdout().lock();
     for listed in &found {
         let session = match listed {

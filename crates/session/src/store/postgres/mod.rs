@@ -25,8 +25,8 @@ use self::connect::{PostgresConnection, at, migrate};
 use self::decode::{column, read_event, read_session, session_row};
 use self::pool::{Pool, PooledConnection};
 use self::queries::{
-    Bound, CLAIM_LANES, EVENTS, FIND, FIND_IDS, LANES, MARK_UNREADABLE, PEEK, PUT_OBJECT, REMOVE, SURVEY,
-    TAIL,
+    Bound, CLAIM_LANES, EVENTS, FIND, FIND_IDS, LANES, LIST, MARK_UNREADABLE, PEEK, PUT_OBJECT, REMOVE,
+    SURVEY, TAIL,
 };
 use self::write::{insert_events, insert_learnings, insert_session, write};
 use crate::log::digest::Sha256Digest;
@@ -37,11 +37,12 @@ use crate::log::learning::StoredLearning;
 use crate::log::memory::MemoryFile;
 use crate::log::seq::Seq;
 use crate::log::state::SessionState;
+use crate::log::status::SessionStatus;
 use crate::log::time::Timestamp;
 use crate::store::rows;
 use crate::store::{
-    ClaimFilter, DecideFn, EventClass, FoundSession, ListedSession, Session, SessionChange, SessionError,
-    Store, StoreError, StoreSurvey, StoredObject, StoredWorker, UpdateTarget, WaitFor,
+    ClaimFilter, DecideFn, EventClass, FoundSession, ListFilter, ListedSession, Session, SessionChange,
+    SessionError, Store, StoreError, StoreSurvey, StoredObject, StoredWorker, UpdateTarget, WaitFor,
 };
 
 /// The payload of a notification that a session may be due. The payload of an interrupt is the session's id.
@@ -244,16 +245,16 @@ impl Store for PostgresStore {
 
     fn list(
         &mut self,
-        agent: Option<&str>,
+        filter: &ListFilter<'_>,
         after: Option<SessionId>,
         limit: usize,
     ) -> Result<Vec<ListedSession>, StoreError> {
-        let sql = "SELECT header, state, owner, held_until_ms, id FROM fullsend.sessions
-                   WHERE id > $1 AND ($2::text IS NULL OR agent = $2) ORDER BY id LIMIT $3";
+        let ListFilter { agent, repository, status, has_work } = filter;
         let after = after.map_or(Uuid::nil(), |id| id.0);
+        let status = status.map(SessionStatus::word);
+        let values: [&dyn SqlValue; 6] = [&after, &rows::count(limit), agent, repository, &status, has_work];
         let mut connection = self.connection()?;
-        let client = &mut connection.client;
-        let rows = client.query(sql, &[&after, &agent, &rows::count(limit)]).map_err(at("list sessions"))?;
+        let rows = connection.client.query(LIST, &values).map_err(at("list sessions"))?;
         rows.iter().map(|row| Ok(rows::list_entry(column(row, 4)?, session_row(row)?))).collect()
     }
 
@@ -361,7 +362,9 @@ impl Store for PostgresStore {
 
     fn find_ids(&mut self, part: &str, limit: usize) -> Result<Vec<SessionId>, StoreError> {
         let mut connection = self.connection()?;
-        let found = connection.client.query(FIND_IDS, &[&part, &rows::count(limit)]);
+        let (first, last) = rows::ids_with_start(part);
+        let values: [&dyn SqlValue; 4] = [&part, &rows::count(limit), &first, &last];
+        let found = connection.client.query(FIND_IDS, &values);
         found.map_err(at("find a session"))?.iter().map(|row| Ok(SessionId(column(row, 0)?))).collect()
     }
 

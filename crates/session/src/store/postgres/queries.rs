@@ -113,9 +113,18 @@ pub(crate) const SURVEY: &str = "
             (SELECT low_ms FROM fullsend.sessions WHERE low_ms > now ORDER BY low_ms LIMIT 1))
     FROM clock";
 
-/// The sessions whose id starts or ends with a text.
+/// A page of a list. The server plans each call with its values, so a part of the filter that is not used costs nothing.
+pub(crate) const LIST: &str = "
+    SELECT header, state, owner, held_until_ms, id FROM fullsend.sessions
+    WHERE id > $1 AND ($3::text IS NULL OR agent = $3) AND ($4::text IS NULL OR repository = $4)
+      AND ($5::text IS NULL OR status = $5) AND (NOT $6::boolean OR has_work)
+    ORDER BY id LIMIT $2";
+
+/// The sessions whose id starts with a text, from the first such id ($3) to the last ($4), or ends with it.
 pub(crate) const FIND_IDS: &str = "
-    SELECT id FROM fullsend.sessions WHERE id::text LIKE $1 || '%' OR id::text LIKE '%' || $1 ORDER BY id LIMIT $2";
+    SELECT id FROM fullsend.sessions
+    WHERE id BETWEEN $3 AND $4 OR (right(id::text, 6) = right($1, 6) AND id::text LIKE '%' || $1)
+    ORDER BY id LIMIT $2";
 
 /// Removes a session that no worker holds and whose log ends at this position.
 pub(crate) const REMOVE: &str = "

@@ -17,10 +17,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
 pub use self::connect::StoreProbe;
-use self::connect::{
-    BUSY_TIMEOUT, EVENT_COLUMNS, POLL_INTERVAL, SESSION_COLUMNS, at, check_version, migrate, settle,
+use self::connect::{BUSY_TIMEOUT, EVENT_COLUMNS, POLL_INTERVAL, at, check_version, migrate, settle};
+use self::read::{
+    find, find_due, find_session, has_due, list_statement, mark_unreadable, read_events, read_session,
 };
-use self::read::{find, find_due, find_session, has_due, mark_unreadable, read_events, read_session};
 use self::write::{insert_event, insert_session, write};
 use crate::log::digest::Sha256Digest;
 use crate::log::event::SessionEvent;
@@ -29,10 +29,11 @@ use crate::log::id::SessionId;
 use crate::log::learning::StoredLearning;
 use crate::log::memory::MemoryFile;
 use crate::log::seq::Seq;
+use crate::log::status::SessionStatus;
 use crate::log::time::Timestamp;
 use crate::store::{
-    ClaimFilter, DecideFn, EventClass, ListedSession, Session, SessionChange, SessionError, Store,
-    StoreError, StoreSurvey, StoredObject, StoredWorker, UpdateTarget, WaitFor, rows,
+    ClaimFilter, DecideFn, EventClass, ListFilter, ListedSession, Session, SessionChange, SessionError,
+    Store, StoreError, StoreSurvey, StoredObject, StoredWorker, UpdateTarget, WaitFor, rows,
 };
 
 pub struct SqliteStore {
@@ -163,18 +164,19 @@ impl Store for SqliteStore {
 
     fn list(
         &mut self,
-        agent: Option<&str>,
+        filter: &ListFilter<'_>,
         after: Option<SessionId>,
         limit: usize,
     ) -> Result<Vec<ListedSession>, StoreError> {
         let step = "list sessions";
         let after = after.map_or(uuid::Uuid::nil(), |id| id.0);
-        let condition = if agent.is_some() { "agent = ?3 AND id > ?1" } else { "id > ?1 AND ?3 IS NULL" };
-        let sql =
-            format!("SELECT {SESSION_COLUMNS}, id FROM sessions WHERE {condition} ORDER BY id LIMIT ?2");
+        let ListFilter { agent, repository, status, .. } = filter;
+        let status = status.map(SessionStatus::word);
+        let sql = list_statement(filter);
         let mut statement = self.connection.prepare_cached(&sql).map_err(at(step))?;
         let read = |row: &Row<'_>| Ok((row.get(4)?, read_session(row)?));
-        let found = statement.query_map(params![after, rows::count(limit), agent], read).map_err(at(step))?;
+        let values = params![after, rows::count(limit), agent, repository, status];
+        let found = statement.query_map(values, read).map_err(at(step))?;
         found
             .map(|row| {
                 let (id, row) = row.map_err(at(step))?;
@@ -310,13 +312,14 @@ impl Store for SqliteStore {
 
     fn find_ids(&mut self, part: &str, limit: usize) -> Result<Vec<SessionId>, StoreError> {
         let step = "find a session";
-        let sql =
-            "SELECT id FROM sessions WHERE lower(hex(id)) LIKE ?1 || '%' OR lower(hex(id)) LIKE '%' || ?1
+        let sql = "SELECT id FROM sessions WHERE id BETWEEN ?3 AND ?4
+                   OR (substr(id, 14, 3) = unhex(substr(?1, -6)) AND lower(hex(id)) LIKE '%' || ?1)
                    ORDER BY id LIMIT ?2";
         let mut statement = self.connection.prepare_cached(sql).map_err(at(step))?;
+        let (first, last) = rows::ids_with_start(part);
         let part = part.replace('-', "");
-        let found =
-            statement.query_map(params![part, rows::count(limit)], |row| row.get(0)).map_err(at(step))?;
+        let values = params![part, rows::count(limit), first, last];
+        let found = statement.query_map(values, |row| row.get(0)).map_err(at(step))?;
         found.map(|id| id.map(SessionId).map_err(at(step))).collect()
     }
 

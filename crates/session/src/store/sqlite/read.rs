@@ -8,7 +8,29 @@ use crate::log::id::SessionId;
 use crate::log::seal::SealedEvent;
 use crate::log::time::Timestamp;
 use crate::store::rows::{self, SessionRow};
-use crate::store::{ClaimFilter, FoundSession, Session, StoreError, UpdateTarget};
+use crate::store::{ClaimFilter, FoundSession, ListFilter, Session, StoreError, UpdateTarget};
+
+/// A page of a list. A condition is written as its index has it, and only if the filter needs it.
+pub(crate) fn list_statement(filter: &ListFilter<'_>) -> String {
+    let ListFilter { agent, repository, status, has_work } = filter;
+    let mut sql = format!("SELECT {SESSION_COLUMNS}, id FROM sessions WHERE id > ?1");
+    for (is_used, condition, unused) in [
+        (agent.is_some(), "agent = ?3", "?3 IS NULL"),
+        (repository.is_some(), "repository = ?4", "?4 IS NULL"),
+        (status.is_some(), "CASE WHEN json_valid(state) THEN state ->> '$.status' END = ?5", "?5 IS NULL"),
+        (*has_work, HAS_WORK, "TRUE"),
+    ] {
+        sql.push_str(" AND (");
+        sql.push_str(if is_used { condition } else { unused });
+        sql.push(')');
+    }
+    sql.push_str(" ORDER BY id LIMIT ?2");
+    sql
+}
+
+/// As the index `sessions_work` has it.
+const HAS_WORK: &str = "owner IS NOT NULL OR instr(state, '\"wakes\":[{') > 0
+  OR (instr(state, '\"dead\":[') > 0 AND instr(state, '\"dead\":[]') = 0)";
 
 pub(crate) fn find(
     connection: &Connection,
