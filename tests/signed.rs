@@ -2,6 +2,7 @@
 //! other programs can check the signature.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -30,8 +31,7 @@ fn keys(world: &World, name: &str) {
 
 /// An agent that leaves a file, a link and a change, a post-script that prints, and a key.
 fn world() -> World {
-    let change =
-        "echo more > notes.txt; ln -s notes.txt linked; echo a > /sandbox/workspace/output/report.txt";
+    let change = "echo more > notes.txt; ln -s notes.txt linked; mkdir empty; echo a > /sandbox/workspace/output/report.txt";
     let scenario = json!({ "turns": [[{ "shell": change }], [{ "finish": { "summary": "done" } }]] });
     let world = World::scripted("post_script: scripts/post.sh\n", scenario);
     world.script("repo/.fullsend/scripts/post.sh", "#!/bin/sh\necho posted\n");
@@ -136,6 +136,119 @@ fn every_change_to_a_signed_run_is_detected() {
     fs::rename(run.join("x"), run.join("findings.jsonl")).unwrap();
     assert_eq!(verify(&world, &run, "key").code, 0, "everything is as it was");
     held(AttackRow::ForgedRecord, Who::Caller);
+}
+
+/// Directories, permissions, links and what is none of these: not every change is one of a file's bytes.
+#[test]
+fn every_change_beside_the_bytes_of_files_is_detected() {
+    let world = world();
+    let key = world.path("home/key.pem");
+    let ran = world.run(&["run", "triage", "--keep", "always", "--sign", text(&key)]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let run = runs(&world).pop().unwrap();
+    // A run leaves no links today. The statement is ready for them.
+    std::os::unix::fs::symlink("run.json", run.join("link")).unwrap();
+    let mut said = statement(&fs::read(run.join("run.intoto.json")).unwrap());
+    said["predicate"]["links"] = json!({ "link": "run.json" });
+    fs::write(run.join("run.intoto.json"), sign(&world, &said)).unwrap();
+    let refused = |what: &str, says: &str| {
+        let ran = verify(&world, &run, "key");
+        assert!(ran.code == 1 && ran.err.contains(says), "{what}: {}{}", ran.out, ran.err);
+    };
+    let holds = |what: &str| assert_eq!(verify(&world, &run, "key").code, 0, "{what} was undone");
+    holds("nothing");
+    for added in ["more", "iteration-1/more", "iteration-1/output/more"] {
+        fs::create_dir(run.join(added)).unwrap();
+        refused("added", &format!("the directory {added} was added"));
+        fs::remove_dir(run.join(added)).unwrap();
+    }
+    let mut found = Vec::new();
+    entries(&run, &run, &mut found);
+    let mut tried = std::collections::BTreeSet::new();
+    for path in found {
+        let file = run.join(&path);
+        let about = fs::symlink_metadata(&file).unwrap();
+        let shown = path.display();
+        if about.is_symlink() {
+            let target = fs::read_link(&file).unwrap();
+            fs::remove_file(&file).unwrap();
+            std::os::unix::fs::symlink("/etc/passwd", &file).unwrap();
+            refused("turned", &format!("the link {shown} was changed"));
+            fs::remove_file(&file).unwrap();
+            refused("removed", &format!("the link {shown} was removed"));
+            std::os::unix::fs::symlink(target, &file).unwrap();
+            tried.insert("link");
+            continue;
+        }
+        let mode = about.permissions().mode();
+        for other in [mode ^ 0o100, mode | 0o022, mode | 0o4000] {
+            fs::set_permissions(&file, fs::Permissions::from_mode(other)).unwrap();
+            refused("permitted", &format!("the mode of {shown} was changed"));
+        }
+        fs::set_permissions(&file, about.permissions()).unwrap();
+        if about.is_dir() && file.read_dir().unwrap().next().is_none() {
+            fs::remove_dir(&file).unwrap();
+            refused("removed", &format!("the directory {shown} was removed"));
+            fs::create_dir(&file).unwrap();
+            fs::set_permissions(&file, about.permissions()).unwrap();
+            tried.insert("empty directory");
+        }
+        tried.insert(if about.is_dir() { "directory" } else { "file" });
+    }
+    assert_eq!(tried.into_iter().collect::<Vec<_>>(), ["directory", "empty directory", "file", "link"]);
+    holds("everything");
+}
+
+/// Everything below, from the root, but for the two files that are not in the statement.
+fn entries(root: &Path, place: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(place).unwrap() {
+        let path = entry.unwrap().path();
+        if path.symlink_metadata().unwrap().is_dir() {
+            entries(root, &path, found);
+        }
+        let path = path.strip_prefix(root).unwrap().to_owned();
+        if path != Path::new("size") && path != Path::new("run.intoto.json") {
+            found.push(path);
+        }
+    }
+}
+
+/// A statement of the first version says nothing about directories and permissions.
+#[test]
+fn a_statement_of_the_first_version_is_verified_as_it_was() {
+    let world = world();
+    let run = signed_run(&world);
+    let path = run.join("run.intoto.json");
+    let mut said = statement(&fs::read(&path).unwrap());
+    said["predicateType"] = "urn:fullsend:run:1".into();
+    let mut modes = said["predicate"].as_object_mut().unwrap().remove("modes").unwrap();
+    fs::write(&path, sign(&world, &said)).unwrap();
+    fs::create_dir(run.join("more")).unwrap();
+    let ran = verify(&world, &run, "key");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    fs::write(run.join("more/file"), "").unwrap();
+    assert_eq!(verify(&world, &run, "key").code, 1);
+    fs::remove_dir_all(run.join("more")).unwrap();
+    // Neither version with the fields of the other one.
+    said["predicateType"] = "urn:fullsend:run:2".into();
+    fs::write(&path, sign(&world, &said)).unwrap();
+    assert_eq!(verify(&world, &run, "key").code, 1, "the modes are missing");
+    said["predicate"]["modes"] = modes.take();
+    fs::write(&path, sign(&world, &said)).unwrap();
+    assert_eq!(verify(&world, &run, "key").code, 0);
+}
+
+/// The envelope around a statement, made without fullsend.
+fn sign(world: &World, statement: &Json) -> String {
+    let pem = fs::read_to_string(world.path("home/key.pem")).unwrap();
+    let der: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
+    let pair = Ed25519KeyPair::from_pkcs8(&STANDARD.decode(der).unwrap()).unwrap();
+    let kind = "application/vnd.in-toto+json";
+    let payload = statement.to_string();
+    let message = format!("DSSEv1 {} {kind} {} {payload}", kind.len(), payload.len());
+    let signature = STANDARD.encode(pair.sign(message.as_bytes()));
+    json!({ "payloadType": kind, "payload": STANDARD.encode(payload), "signatures": [{ "sig": signature }] })
+        .to_string()
 }
 
 /// A record that holds in itself, but that somebody else wrote, or that belongs to another run.
@@ -307,8 +420,8 @@ fn cosign_accepts_the_statements() {
     let envelope = run.join("run.intoto.json");
     let result = run.join("iteration-1/output/agent-result.json");
     for (kind, signature, file) in [
-        ("urn:fullsend:run:1", &envelope, &run.join("events.jsonl")),
-        ("urn:fullsend:run:1", &envelope, &result),
+        ("urn:fullsend:run:2", &envelope, &run.join("events.jsonl")),
+        ("urn:fullsend:run:2", &envelope, &result),
         ("slsaprovenance1", &provenance, &result),
     ] {
         let said = accepts("key", kind, signature, file);

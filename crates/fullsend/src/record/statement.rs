@@ -1,5 +1,6 @@
-//! The statement about a run: the head of its chain of events and the digest of every file in its directory. Signed, it
-//! proves who wrote the record and that nothing was changed, removed or added since.
+//! The statement about a run: the head of its chain of events, the digest of every file in its directory, and the kind and
+//! permissions of everything there. Signed, it proves who wrote the record and that nothing was changed, removed or added
+//! since.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -20,7 +21,10 @@ use crate::event::log::hex;
 pub const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v1";
 
 /// The type of what is said about a run.
-pub const PREDICATE_TYPE: &str = "urn:fullsend:run:1";
+pub const PREDICATE_TYPE: &str = "urn:fullsend:run:2";
+
+/// The first version says nothing about directories and permissions. It is verified, and no longer written.
+const FIRST_PREDICATE_TYPE: &str = "urn:fullsend:run:1";
 
 /// Far more than a run writes.
 const MAX_ENTRIES: usize = 200_000;
@@ -60,8 +64,11 @@ struct RunPredicate {
     events: u64,
     /// Symbolic links, with what they point at.
     links: BTreeMap<String, String>,
-    /// Entries that are neither files nor links.
+    /// Entries that are neither files, links nor directories.
     others: Vec<String>,
+    /// The kind and permissions of each entry but links, in octal as `stat` gives them. Directories are only here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    modes: Option<BTreeMap<String, String>>,
 }
 
 /// What is in a run's directory now.
@@ -70,6 +77,7 @@ struct Contents {
     files: BTreeMap<String, String>,
     links: BTreeMap<String, String>,
     others: Vec<String>,
+    modes: BTreeMap<String, String>,
 }
 
 /// Signs what is in the directory of a run that has ended.
@@ -95,6 +103,7 @@ pub fn write(
             events: events.len() as u64,
             links: contents.links,
             others: contents.others,
+            modes: Some(contents.modes),
         },
     };
     let envelope = signer.sign(&serde_json::to_vec(&statement).unwrap_or_default())?;
@@ -121,8 +130,13 @@ pub fn differences(
     };
     let RunStatement { kind, subject, predicate_type, predicate } = statement;
     let mut problems = Vec::new();
-    if kind != STATEMENT_TYPE || predicate_type != PREDICATE_TYPE {
-        return vec![format!("{STATEMENT} is a statement about something else: {predicate_type}")];
+    let has_modes = match predicate_type.as_str() {
+        PREDICATE_TYPE => true,
+        FIRST_PREDICATE_TYPE => false,
+        _ => return vec![about_something_else(&predicate_type)],
+    };
+    if kind != STATEMENT_TYPE || predicate.modes.is_some() != has_modes {
+        return vec![about_something_else(&predicate_type)];
     }
     let contents = match read_contents(&run.path) {
         Ok(contents) => contents,
@@ -136,6 +150,7 @@ pub fn differences(
         events: events.len() as u64,
         links: contents.links,
         others: contents.others,
+        modes: has_modes.then_some(contents.modes),
     };
     if predicate.run_id != actual.run_id {
         problems.push(format!("the statement is about the run {}", predicate.run_id));
@@ -157,7 +172,30 @@ pub fn differences(
     compare("the link ", &predicate.links, &actual.links, &mut problems);
     let others = |all: &[String]| all.iter().map(|name| (name.clone(), String::new())).collect();
     compare("", &others(&predicate.others), &others(&actual.others), &mut problems);
+    compare_modes(&predicate.modes.unwrap_or_default(), &actual.modes.unwrap_or_default(), &mut problems);
     problems
+}
+
+fn about_something_else(predicate_type: &str) -> String {
+    format!("{STATEMENT} is a statement about something else: {predicate_type}")
+}
+
+/// Directories that came or went, and permissions that changed. What came or went otherwise is already known.
+fn compare_modes(
+    signed: &BTreeMap<String, String>,
+    found: &BTreeMap<String, String>,
+    problems: &mut Vec<String>,
+) {
+    let directories = |all: &BTreeMap<String, String>| {
+        let directories = all.iter().filter(|(_, mode)| mode.starts_with(DIRECTORY));
+        directories.map(|(name, _)| (name.clone(), String::new())).collect()
+    };
+    compare("the directory ", &directories(signed), &directories(found), problems);
+    for (name, mode) in signed {
+        if let Some(other) = found.get(name).filter(|other| *other != mode) {
+            problems.push(format!("the mode of {name} was changed from {mode} to {other}"));
+        }
+    }
 }
 
 fn compare(
@@ -200,21 +238,30 @@ pub fn is_signed(run: &StoredRun) -> bool {
     run.path.join(STATEMENT).symlink_metadata().is_ok()
 }
 
-/// Digests of all files but the statement itself and the size, which is counted later.
+/// How the mode of a directory starts.
+const DIRECTORY: &str = "04";
+
+/// Everything but the statement itself and the size, which is counted later.
 fn read_contents(directory: &Path) -> std::io::Result<Contents> {
     let mut contents = Contents::default();
     let limits = WalkLimits { entries: MAX_ENTRIES, depth: MAX_DEPTH, unreadable: Unreadable::Fail };
     let walked = walk_directory(directory, limits, &mut |entry: &TreeEntry<'_>| {
         let name = unique_name(entry.path);
+        let is_file = entry.kind == FileType::RegularFile;
+        if is_file && (name == STATEMENT || is_size(directory, &name)) {
+            return Ok(Descend::Yes);
+        }
+        if entry.kind != FileType::Symlink {
+            contents.modes.insert(name.clone(), format!("{:06o}", entry.status()?.st_mode));
+        }
         match entry.kind {
             FileType::Directory => {}
-            FileType::RegularFile if name == STATEMENT || is_size(directory, &name) => {}
             FileType::RegularFile => {
                 contents.files.insert(name, digest(std::fs::File::from(entry.open()?))?);
             }
             FileType::Symlink => {
                 let target = std::fs::read_link(directory.join(entry.path))?;
-                contents.links.insert(name, target.to_string_lossy().into_owned());
+                contents.links.insert(name, unique_name(&target));
             }
             _ => contents.others.push(name),
         }

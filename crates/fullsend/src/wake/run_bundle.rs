@@ -1,13 +1,17 @@
 //! The bundle of a run: its record, events, findings, transcripts and accepted output in one compressed archive, stored as an
 //! object of the session, so that no run is only on the machine of its worker. Rejected output is not in it.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use session::{MAX_OBJECT_BYTES, SessionError, SessionId, Sessions};
+
+use crate::git::recognised::{DirectoryNames, is_dot_git};
 
 const PREFIX: &str = "run/";
 
@@ -17,6 +21,9 @@ const KEPT: usize = 50;
 /// What a bundle may unpack to.
 const MAX_FILES: usize = 20_000;
 const MAX_UNPACKED_BYTES: u64 = 1 << 30;
+
+/// The bits of a mode that a bundle keeps.
+const PERMISSIONS: u32 = 0o777;
 
 /// The files of a run's directory that are packed first, whatever the size of the rest.
 const FIRST: [&str; 4] = ["run.json", "events.jsonl", "findings.jsonl", "egress.jsonl"];
@@ -57,7 +64,7 @@ pub fn fetch(
     runs: &Path,
 ) -> Result<Option<PathBuf>, SessionError> {
     let Some(bytes) = sessions.object(session, &format!("{PREFIX}{run}"))? else { return Ok(None) };
-    let unpacked = unpack(&bytes, runs).map_err(|error| session::StoreError::Unavailable {
+    let unpacked = unpack(&bytes, run, runs).map_err(|error| session::StoreError::Unavailable {
         step: "unpack the bundle of a run",
         source: Box::new(error),
     })?;
@@ -78,11 +85,19 @@ fn archive(directory: &Path, name: &Path, files: &[PathBuf]) -> std::io::Result<
     let mut archive = tar::Builder::new(GzEncoder::new(out, Compression::fast()));
     for path in files {
         let mut file = std::fs::File::open(directory.join(path))?;
+        let about = file.metadata()?;
         let mut header = tar::Header::new_gnu();
-        header.set_size(file.metadata()?.len());
-        header.set_mode(0o600);
-        header.set_entry_type(tar::EntryType::Regular);
-        archive.append_data(&mut header, name.join(path), &mut file)?;
+        // A signed record also says which permissions its files have.
+        header.set_mode(about.permissions().mode() & PERMISSIONS);
+        if about.is_dir() {
+            header.set_size(0);
+            header.set_entry_type(tar::EntryType::Directory);
+            archive.append_data(&mut header, name.join(path), std::io::empty())?;
+        } else {
+            header.set_size(about.len());
+            header.set_entry_type(tar::EntryType::Regular);
+            archive.append_data(&mut header, name.join(path), &mut file)?;
+        }
     }
     Ok(archive.into_inner()?.finish()?.0)
 }
@@ -104,7 +119,7 @@ impl Write for Bounded {
     }
 }
 
-/// The files of a run that a bundle holds, as paths below its directory.
+/// The files and directories of a run that a bundle holds, as paths below its directory.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![PathBuf::new()];
@@ -113,6 +128,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
             let path = below.join(entry.file_name());
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() && is_kept(&path) {
+                found.push(path.clone());
                 open.push(path);
             } else if kind.is_file() && found.len() < MAX_FILES {
                 found.push(path);
@@ -130,29 +146,58 @@ fn is_kept(path: &Path) -> bool {
     is_attempt && parts.next().is_none_or(|second| second == "transcripts" || second == "output")
 }
 
-/// Unpacks an archive. It may come from a stranger's store: only plain files below one directory are written.
-fn unpack(bytes: &[u8], runs: &Path) -> std::io::Result<PathBuf> {
+/// Unpacks the archive of a run. It may come from a stranger's store: only plain files and directories below the directory
+/// of this run are written, and nothing that git takes for a repository.
+fn unpack(bytes: &[u8], run: &str, runs: &Path) -> std::io::Result<PathBuf> {
     let invalid = || std::io::Error::from(std::io::ErrorKind::InvalidData);
     let mut archive = tar::Archive::new(GzDecoder::new(bytes).take(MAX_UNPACKED_BYTES));
-    let mut run = None;
+    let mut names: BTreeMap<PathBuf, DirectoryNames> = BTreeMap::new();
+    let mut place: Option<PathBuf> = None;
+    let mut has_record = false;
     for entry in archive.entries()?.take(MAX_FILES) {
         let mut entry = entry?;
         let path = entry.path()?.into_owned();
-        let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
-        if !is_plain || entry.header().entry_type() != tar::EntryType::Regular {
+        let inside = run_directory(&path, run).ok_or_else(invalid)?;
+        if place.get_or_insert_with(|| inside.clone()) != &inside || is_repository(&path, &mut names) {
             return Err(invalid());
         }
         let to = runs.join(&path);
-        let parent = to.parent().ok_or_else(invalid)?;
-        std::fs::create_dir_all(parent)?;
-        let mut file = tempfile::NamedTempFile::new_in(parent)?;
-        std::io::copy(&mut entry, &mut file)?;
-        file.persist(&to).map_err(|error| error.error)?;
-        if to.file_name().is_some_and(|name| name == "run.json") {
-            run = Some(parent.to_owned());
+        let permissions = std::fs::Permissions::from_mode(entry.header().mode()? & PERMISSIONS);
+        match entry.header().entry_type() {
+            tar::EntryType::Directory => {
+                std::fs::create_dir_all(&to)?;
+                std::fs::set_permissions(&to, permissions)?;
+            }
+            tar::EntryType::Regular => {
+                let parent = to.parent().ok_or_else(invalid)?;
+                std::fs::create_dir_all(parent)?;
+                let mut file = tempfile::NamedTempFile::new_in(parent)?;
+                std::io::copy(&mut entry, &mut file)?;
+                file.as_file().set_permissions(permissions)?;
+                file.persist(&to).map_err(|error| error.error)?;
+            }
+            _ => return Err(invalid()),
         }
+        has_record |= path == inside.join("run.json");
     }
-    run.ok_or_else(invalid)
+    place.filter(|_| has_record).map(|place| runs.join(place)).ok_or_else(invalid)
+}
+
+/// The directory of the run that a plain path is in: a run is at `OWNER[/NAME]/RUN`.
+fn run_directory(path: &Path, run: &str) -> Option<PathBuf> {
+    let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+    let at = path.components().position(|part| part.as_os_str() == run)?;
+    (is_plain && (1..=2).contains(&at)).then(|| path.components().take(at + 1).collect())
+}
+
+/// Whether git takes this path, with those before it, for a repository.
+fn is_repository(path: &Path, names: &mut BTreeMap<PathBuf, DirectoryNames>) -> bool {
+    path.ancestors().any(|above| {
+        let Some(name) = above.file_name() else { return false };
+        let beside = names.entry(above.parent().unwrap_or(Path::new("")).to_owned()).or_default();
+        beside.add(name);
+        is_dot_git(name) || beside.is_repository()
+    })
 }
 
 #[cfg(test)]
@@ -173,31 +218,70 @@ mod tests {
             std::fs::create_dir_all(run.join(path).parent().unwrap()).unwrap();
             std::fs::write(run.join(path), text).unwrap();
         }
+        std::fs::create_dir(run.join("iteration-1/empty")).unwrap();
+        let permit = |path: &str, mode: u32| {
+            std::fs::set_permissions(run.join(path), std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        permit("run.json", 0o640);
+        permit("iteration-1/empty", 0o750);
         let bytes = pack(&run, Path::new("acme/widgets/018f")).unwrap();
         let there = tempfile::tempdir().unwrap();
-        let unpacked = unpack(&bytes, there.path()).unwrap();
+        let unpacked = unpack(&bytes, "018f", there.path()).unwrap();
         assert_eq!(unpacked, there.path().join("acme/widgets/018f"));
         let read = |path: &str| std::fs::read_to_string(unpacked.join(path)).ok();
         assert_eq!(read("iteration-1/output/a.txt").as_deref(), Some("accepted"));
         assert_eq!(read("iteration-1/transcripts/t.jsonl").as_deref(), Some("said"));
         assert_eq!(read("iteration-1/rejected/b.txt"), None);
         assert_eq!(read("staging/c.txt"), None);
+        let mode = |path: &str| std::fs::metadata(unpacked.join(path)).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode("run.json"), mode("iteration-1/empty")), (0o640, 0o750));
+        unpack(&bytes, "018e", there.path()).unwrap_err();
+    }
+
+    /// What a stranger's bundle with these files leaves, if it is accepted.
+    fn unpacked(names: &[&str]) -> Option<Vec<PathBuf>> {
+        let here = tempfile::tempdir().unwrap();
+        let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+        for name in names {
+            let mut header = tar::Header::new_gnu();
+            header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_size(2);
+            header.set_mode(0o644);
+            header.set_entry_type(tar::EntryType::Regular);
+            header.set_cksum();
+            archive.append(&header, &b"{}"[..]).unwrap();
+        }
+        let bytes = archive.into_inner().unwrap().finish().unwrap();
+        let runs = here.path().join("runs");
+        let run = unpack(&bytes, "018f", &runs).ok();
+        assert!(!here.path().join("escaped").exists());
+        run.map(|run| files(&run))
     }
 
     #[test]
-    fn a_bundle_writes_nothing_outside_its_directory() {
-        let here = tempfile::tempdir().unwrap();
-        let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
-        let mut header = tar::Header::new_gnu();
-        let name = b"../escaped/run.json";
-        header.as_old_mut().name[..name.len()].copy_from_slice(name);
-        header.set_size(2);
-        header.set_entry_type(tar::EntryType::Regular);
-        header.set_cksum();
-        archive.append(&header, &b"{}"[..]).unwrap();
-        let bytes = archive.into_inner().unwrap().finish().unwrap();
-        let runs = here.path().join("runs");
-        unpack(&bytes, &runs).unwrap_err();
-        assert!(!here.path().join("escaped").exists());
+    fn a_bundle_writes_nothing_outside_its_run() {
+        assert!(unpacked(&["a/018f/run.json", "a/018f/iteration-1/output/x"]).is_some());
+        for names in [
+            &["../escaped/018f/run.json"][..],
+            &["/escaped/018f/run.json"],
+            &["a/018f/../../../escaped/018f/run.json"],
+            &["018f/run.json"],
+            &["a/b/c/018f/run.json"],
+            &["a/018e/run.json"],
+            &["a/018f/run.json", "a/018e/run.json"],
+            &["a/018f/run.json", "b/018f/run.json"],
+            &["a/018f/events.jsonl"],
+        ] {
+            assert_eq!(unpacked(names), None, "{names:?}");
+        }
+    }
+
+    #[test]
+    fn a_bundle_brings_no_repository() {
+        for name in [".git/config", "iteration-1/output/.GIT/config", "iteration-1/.git"] {
+            assert_eq!(unpacked(&["a/018f/run.json", &format!("a/018f/{name}")]), None, "{name}");
+        }
+        assert_eq!(unpacked(&["a/018f/run.json", "a/018f/x/HEAD", "a/018f/x/objects/y"]), None);
+        assert_eq!(unpacked(&["a/018f/run.json", "a/018f/x/refs/y", "a/018f/x/HEAD"]), None);
     }
 }
