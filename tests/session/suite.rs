@@ -5,6 +5,7 @@ mod bundles;
 mod children;
 mod dead_letters;
 mod endings;
+mod imports;
 mod labels;
 mod leases;
 mod objects;

@@ -20,7 +20,7 @@ use crate::log::id::SessionId;
 use crate::log::learning::StoredLearning;
 use crate::log::memory::{MemoryAuthor, MemoryFile, MemoryWrite};
 use crate::log::seq::Seq;
-use crate::log::state::SessionState;
+use crate::log::state::{SessionState, ToolRequest, ToolRequestKind};
 use crate::store::{Session, SessionChange, SessionError, StoreError};
 
 /// Version 2 has events of version 2; version 3 has events of version 3 and names the end of the log. All are imported.
@@ -101,8 +101,8 @@ impl Sessions {
         Ok(session.state.head)
     }
 
-    /// Imports a session, whole or not at all. A bundle may come from a stranger: it brings resources and an environment
-    /// only if the terms accept them.
+    /// Imports a session, whole or not at all. A bundle may come from a stranger: it brings resources, an environment and
+    /// answers about tool calls only if the terms accept them, and it names no parent.
     pub fn import(
         &mut self,
         bundle: &mut dyn BufRead,
@@ -127,6 +127,7 @@ impl Sessions {
             if version > 2 && head != Some(end) {
                 return Err(folding.borrow().reader.refuse("events are missing from the bundle"));
             }
+            terms.check_answers(&folding.borrow().state)?;
             check_memory_writes(&rest.memory, limits)?;
             let digests = rest.memory.iter().map(|write| write.file.digest()).collect();
             if folding.borrow().state.memory != digests {
@@ -159,6 +160,8 @@ pub struct ImportTerms {
     /// The ids of the resources that are accepted, with their paths on this host.
     pub resources: Vec<String>,
     pub environment: bool,
+    /// What a person answered elsewhere about a tool call counts here.
+    pub answers: bool,
 }
 
 /// An imported session, and what the terms left out.
@@ -178,6 +181,10 @@ impl ImportTerms {
             imported: true,
             ..found
         };
+        if let Some(parent) = header.parent.take() {
+            // It would get the result as if it had started this session, and its budget is only what the bundle says.
+            left_out.push(format!("parent session {}", parent.session));
+        }
         if !self.environment
             && let Some(environment) = header.environment.take()
         {
@@ -191,6 +198,16 @@ impl ImportTerms {
             accepted
         });
         (header, left_out)
+    }
+
+    fn check_answers(&self, state: &SessionState) -> Result<(), SessionRefusal> {
+        let is_answered = |request: &ToolRequest| {
+            request.kind == ToolRequestKind::Confirmation && request.answered.is_some()
+        };
+        if !self.answers && state.requests.iter().any(is_answered) {
+            return Err(SessionRefusal::AnsweredElsewhere);
+        }
+        Ok(())
     }
 }
 

@@ -79,6 +79,8 @@ pub enum SessionRefusal {
     },
     /// A bundle has a session that the store has already.
     Exists,
+    /// A bundle holds the answer to a tool call that still waits for it. Nobody was asked here.
+    AnsweredElsewhere,
     /// A bundle cannot be imported.
     Bundle {
         line: usize,
@@ -125,6 +127,10 @@ impl fmt::Display for SessionRefusal {
             Self::MemoryReserved { name } => write!(f, "only the harness writes `{name}`"),
             Self::Field { what, why } => write!(f, "{what}: {why}"),
             Self::Exists => f.write_str("id: a session with this id already exists"),
+            Self::AnsweredElsewhere => f.write_str(
+                "the bundle holds a person's answer about a tool call that has not happened yet; accept it with \
+                 --accept-answers",
+            ),
             Self::Bundle { line, why } => write!(f, "line {line} of the bundle: {why}"),
             Self::InvalidTransition(illegal) => illegal.fmt(f),
         }

@@ -36,10 +36,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// The environment that its wakes run in: the one that it was created in, or as a person accepted it later.
+    /// The environment that its wakes run in: the one that it was created in, or as a person accepted it later. The log of
+    /// an imported session may name one that the import did not accept.
     #[must_use]
     pub fn environment(&self) -> Option<&SessionEnvironment> {
-        self.state.environment.as_ref().or(self.header.environment.as_ref())
+        let created_in = self.header.environment.as_ref()?;
+        let accepted = self.state.environment.as_ref().filter(|accepted| accepted.id == created_in.id);
+        Some(accepted.unwrap_or(created_in))
     }
 
     /// When a worker should claim it: a held one when its lease ends.

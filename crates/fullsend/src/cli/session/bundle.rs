@@ -1,6 +1,7 @@
 //! `export` and `import`: a session as one file, to move it between stores and machines. The file holds the log, memory,
 //! learnings and the redacted transcripts of its runs. It holds no lease and no program.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use super::super::write_stderr;
 use super::default_store::state_directory;
 use super::repository::repository_id;
 use super::store::{SessionOptions, StoreOptions, failure, time_seed};
+use crate::git::recognised::is_dot_git;
 use crate::render::diagnostics::clean_text;
 use crate::wake::run_bundle;
 use session::{Attachment, ImportTerms, ImportedSession, PAGE_LIMIT, Payload, Seq, SessionId, Sessions};
@@ -53,6 +55,9 @@ pub struct Import {
     /// Accept the environment of the bundle
     #[arg(long)]
     accept_environment: bool,
+    /// Accept what a person answered elsewhere about a tool call
+    #[arg(long)]
+    accept_answers: bool,
     #[command(flatten)]
     configuration: ConfigurationOptions,
     /// Print JSON
@@ -138,6 +143,7 @@ pub fn import(arguments: &Import) -> Result<Exit, Failure> {
     let terms = ImportTerms {
         resources: arguments.accept_resource.clone(),
         environment: arguments.accept_environment,
+        answers: arguments.accept_answers,
         ..import_terms(&arguments.configuration)?
     };
     let imported = if arguments.input == Path::new("-") {
@@ -150,10 +156,12 @@ pub fn import(arguments: &Import) -> Result<Exit, Failure> {
     };
     let ImportedSession { session, attachments, left_out } = imported.map_err(failure)?;
     for what in &left_out {
-        write_stderr(&format!(
-            "left out: {}; accept it with --accept-resource or --accept-environment\n",
-            clean_text(what)
-        ));
+        write_stderr(&format!("left out: {}\n", clean_text(what)));
+    }
+    if !left_out.is_empty() {
+        write_stderr(
+            "accept a resource with --accept-resource and an environment with --accept-environment\n",
+        );
     }
     let id = session.header.id;
     save_imported(id, &attachments)?;
@@ -167,7 +175,7 @@ pub fn import(arguments: &Import) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// An imported session belongs to this repository. It brings no environment and no resources.
+/// An imported session belongs to this repository. It brings no environment, no resources and no answers.
 pub fn import_terms(configuration: &ConfigurationOptions) -> Result<ImportTerms, Failure> {
     let repository = configuration.repository()?;
     Ok(ImportTerms {
@@ -175,6 +183,7 @@ pub fn import_terms(configuration: &ConfigurationOptions) -> Result<ImportTerms,
         organisation: remote_owner(&repository),
         resources: Vec::new(),
         environment: false,
+        answers: false,
     })
 }
 
@@ -267,13 +276,11 @@ pub fn save_imported(id: SessionId, attachments: &[Attachment]) -> Result<(), Fa
     save_attachments(&state_directory()?.join("sessions").join(id.to_string()).join("imported"), attachments)
 }
 
-/// Writes attachments below the directory. They are untrusted: one whose name is not a plain path is skipped.
+/// Writes attachments below the directory. They are untrusted: only those that have the name of a transcript are written, so
+/// that they overwrite nothing and git takes nothing of them for a repository.
 fn save_attachments(directory: &Path, attachments: &[Attachment]) -> Result<(), Failure> {
-    let plain = |name: &str| {
-        let part = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.contains(['\0', '\\']);
-        name.len() < 500 && name.split('/').all(part)
-    };
-    for Attachment { name, content } in attachments.iter().filter(|attachment| plain(&attachment.name)) {
+    let is_transcript = |attachment: &&Attachment| is_transcript(&attachment.name);
+    for Attachment { name, content } in attachments.iter().filter(is_transcript) {
         let path = directory.join(name);
         let written = std::fs::create_dir_all(path.parent().unwrap_or(directory))
             .and_then(|()| std::fs::write(&path, content));
@@ -282,4 +289,45 @@ fn save_attachments(directory: &Path, attachments: &[Attachment]) -> Result<(), 
         })?;
     }
     Ok(())
+}
+
+/// `runs/RUN/iteration-NUMBER/transcripts/FILE`, as an export names them.
+fn is_transcript(name: &str) -> bool {
+    let is_plain = |part: &&str| !part.is_empty() && !part.starts_with('.') && !part.contains(['\0', '\\']);
+    let parts: Vec<&str> = name.split('/').filter(is_plain).collect();
+    let [_, run, attempt, "transcripts", file] = parts[..] else { return false };
+    let number = attempt.strip_prefix("iteration-").unwrap_or_default();
+    name == format!("runs/{run}/{attempt}/transcripts/{file}")
+        && name.len() < 500
+        && !number.is_empty()
+        && number.bytes().all(|byte| byte.is_ascii_digit())
+        && ![run, file].iter().any(|part| is_dot_git(OsStr::new(part)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_transcript;
+
+    #[test]
+    fn only_transcripts_are_written() {
+        assert!(is_transcript("runs/018f/iteration-1/transcripts/main.jsonl"));
+        for name in [
+            "HEAD",
+            "refs/heads/main",
+            "runs/018f/HEAD",
+            "runs/018f/iteration-1/transcripts/git~1",
+            "runs/018f/iteration-1/transcripts/.git",
+            "runs/GIT~2/iteration-1/transcripts/main.jsonl",
+            "runs/018f/iteration-1/transcripts/a/b",
+            "runs/018f/iteration-x/transcripts/main.jsonl",
+            "runs/018f/iteration-/transcripts/main.jsonl",
+            "runs//018f/iteration-1/transcripts/main.jsonl",
+            "/runs/018f/iteration-1/transcripts/main.jsonl",
+            "runs/../iteration-1/transcripts/main.jsonl",
+            "x/018f/iteration-1/transcripts/main.jsonl",
+            "runs/018f/iteration-1/output/main.jsonl",
+        ] {
+            assert!(!is_transcript(name), "{name}");
+        }
+    }
 }
