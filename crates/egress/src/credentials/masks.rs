@@ -5,6 +5,7 @@ use policy::Host;
 use redact::Redactor;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use zeroize::Zeroizing;
 
 #[derive(Default)]
 pub(super) struct ResponseMasks {
@@ -16,7 +17,15 @@ pub(super) struct ResponseMasks {
 #[derive(Default)]
 struct KnownSecrets {
     values: Vec<Secret>,
-    redactor: Option<Arc<Redactor>>,
+    redactors: Option<ResponseRedactors>,
+}
+
+/// What finds the values in a response.
+#[derive(Clone)]
+pub(crate) struct ResponseRedactors {
+    pub(crate) contents: Arc<Redactor>,
+    /// For the names of headers, which HTTP/2 writes in lower case.
+    pub(crate) lower_case_names: Arc<Redactor>,
 }
 
 impl ResponseMasks {
@@ -31,13 +40,18 @@ impl ResponseMasks {
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.values.push(value.clone());
-        let named = known.values.iter().map(|value| ("credential", value.reveal()));
-        known.redactor = Redactor::with_known(named).ok().map(|redactor| Arc::new(redactor.known_only()));
+        let lower_case: Vec<Zeroizing<String>> =
+            known.values.iter().map(|value| Zeroizing::new(value.reveal().to_ascii_lowercase())).collect();
+        let contents = redactor(known.values.iter().map(Secret::reveal));
+        let lower_case_names = redactor(lower_case.iter().map(|value| value.as_str()));
+        known.redactors = contents
+            .zip(lower_case_names)
+            .map(|(contents, lower_case_names)| ResponseRedactors { contents, lower_case_names });
     }
 
     /// `None`: there is nothing to mask.
-    pub(super) fn redactor(&self) -> Option<Arc<Redactor>> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).redactor.clone()
+    pub(super) fn redactors(&self) -> Option<ResponseRedactors> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).redactors.clone()
     }
 
     pub(super) fn record_sent(&self, host: &Host, port: u16) {
@@ -47,4 +61,9 @@ impl ResponseMasks {
     pub(super) fn was_sent(&self, host: &Host, port: u16) -> bool {
         self.sent_to.lock().unwrap_or_else(PoisonError::into_inner).contains(&(host.to_string(), port))
     }
+}
+
+fn redactor<'v>(values: impl Iterator<Item = &'v str>) -> Option<Arc<Redactor>> {
+    let named = values.map(|value| ("credential", value));
+    Redactor::with_known(named).ok().map(|redactor| Arc::new(redactor.known_only()))
 }

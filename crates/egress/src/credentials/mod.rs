@@ -12,6 +12,7 @@ mod substitute;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use masks::ResponseRedactors;
 pub use placeholder::PlaceholderScanner;
 pub use placement::CredentialPlacement;
 pub use secret::Secret;

@@ -1,15 +1,13 @@
 //! All credentials of one run, by the handle of their placeholder, and the endpoints that each is bound to.
 
-use super::masks::ResponseMasks;
+use super::masks::{ResponseMasks, ResponseRedactors};
 use super::placeholder::PREFIX;
 use super::placement::{CredentialPlacement, RequestPart};
 use super::{CredentialFetchError, CredentialSource, Secret};
 use policy::Host;
 use policy::model::Endpoint;
-use redact::Redactor;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 
 pub struct Credential {
     /// The provider that it belongs to.
@@ -221,9 +219,9 @@ impl CredentialStore {
         self.masks.record_sent(scope.host, scope.port);
     }
 
-    /// Finds every value of the run, to mask it in responses. `None`: there is none.
-    pub(crate) fn response_redactor(&self) -> Option<Arc<Redactor>> {
-        self.masks.redactor()
+    /// Find every value of the run, to mask it in responses. `None`: there is none.
+    pub(crate) fn response_redactors(&self) -> Option<ResponseRedactors> {
+        self.masks.redactors()
     }
 
     /// Whether a value was sent to this endpoint.

@@ -2,11 +2,11 @@
 //! same number of bytes, so that the framing stays.
 
 use super::admission::AdmittedConnection;
+use crate::credentials::ResponseRedactors;
 use crate::http1::{BodyFilter, Fields};
-use hyper::header::{HeaderMap, HeaderValue};
-use redact::{Redactor, StreamMasker};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use redact::StreamMasker;
 use std::borrow::Cow;
-use std::sync::Arc;
 
 /// Where HTTP, delta encoding (RFC 3229), gRPC and Connect say how a body is encoded.
 const ENCODING_FIELDS: &[&str] = &["content-encoding", "im", "grpc-encoding", "connect-content-encoding"];
@@ -29,16 +29,19 @@ fn strange_charset(content_type: &[u8]) -> Option<String> {
         "koi8-",
     ];
     let text = String::from_utf8_lossy(content_type).to_ascii_lowercase();
-    let charset = text.split(';').skip(1).find_map(|parameter| parameter.trim().strip_prefix("charset="))?;
-    let charset = charset.trim().trim_matches('"').to_owned();
-    let is_readable = ASCII_BASED.iter().any(|known| charset.starts_with(known));
-    (!is_readable).then_some(charset)
+    let parameters = text.split([';', ',']).skip(1).filter_map(|parameter| parameter.split_once('='));
+    // Readers differ in the spaces that they take, and in which of two they believe.
+    let charsets = parameters.filter(|(name, _)| matches!(name.trim(), "charset" | "charset*"));
+    charsets.map(|(_, charset)| charset.trim().trim_matches(['"', '\'']).trim().to_owned()).find(|charset| {
+        let is_readable = ASCII_BASED.iter().any(|known| charset.starts_with(known));
+        !is_readable
+    })
 }
 
 #[derive(Default)]
 pub(super) struct ResponseMask {
     /// `None`: there is nothing to mask.
-    redactor: Option<Arc<Redactor>>,
+    redactors: Option<ResponseRedactors>,
     body: StreamMasker,
     /// A value was sent to this endpoint, so that nothing may come back that cannot be read.
     refuses_encoded: bool,
@@ -49,7 +52,7 @@ impl ResponseMask {
         let store = &connection.proxy.config.credentials;
         let destination = &connection.destination;
         Self {
-            redactor: store.response_redactor(),
+            redactors: store.response_redactors(),
             body: StreamMasker::default(),
             refuses_encoded: store.was_sent(&destination.host, destination.port),
         }
@@ -57,7 +60,7 @@ impl ResponseMask {
 
     /// Learns the values that were sent since: a websocket lasts.
     pub(super) fn refresh(&mut self, connection: &AdmittedConnection) {
-        self.redactor = connection.proxy.config.credentials.response_redactor();
+        self.redactors = connection.proxy.config.credentials.response_redactors();
     }
 
     /// Why a response with these fields must not pass.
@@ -76,12 +79,26 @@ impl ResponseMask {
     }
 
     pub(super) fn mask_fields(&self, fields: &mut Fields) {
-        if let Some(redactor) = &self.redactor {
-            fields.iter_mut().for_each(|(_, value)| redactor.mask_in_place(value));
+        if let Some(redactors) = &self.redactors {
+            let names: Vec<String> = fields.iter().map(|(name, _)| name.to_owned()).collect();
+            names.iter().filter(|name| self.holds_value(name)).for_each(|name| fields.remove(name));
+            fields.iter_mut().for_each(|(_, value)| redactors.contents.mask_in_place(value));
         }
     }
 
+    /// Whether a value is in the name of a field.
+    fn holds_value(&self, name: &str) -> bool {
+        let Some(redactors) = &self.redactors else { return false };
+        let lower_case = name.to_ascii_lowercase();
+        redactors.lower_case_names.redact(&lower_case) != lower_case
+    }
+
     pub(super) fn mask_headers(&self, headers: &mut HeaderMap) {
+        let names: Vec<HeaderName> =
+            headers.keys().filter(|name| self.holds_value(name.as_str())).cloned().collect();
+        for name in names {
+            headers.remove(name);
+        }
         for value in headers.values_mut() {
             let mut bytes = value.as_bytes().to_vec();
             self.mask_whole(&mut bytes);
@@ -93,23 +110,23 @@ impl ResponseMask {
     }
 
     pub(super) fn mask_whole(&self, bytes: &mut [u8]) {
-        if let Some(redactor) = &self.redactor {
-            redactor.mask_in_place(bytes);
+        if let Some(redactors) = &self.redactors {
+            redactors.contents.mask_in_place(bytes);
         }
     }
 
     /// What may pass, masked. The start of a value is held back.
     pub(super) fn push<'a>(&mut self, portion: &'a [u8]) -> Cow<'a, [u8]> {
-        match &self.redactor {
-            Some(redactor) => Cow::Owned(self.body.push(redactor, portion)),
+        match &self.redactors {
+            Some(redactors) => Cow::Owned(self.body.push(&redactors.contents, portion)),
             None => Cow::Borrowed(portion),
         }
     }
 
     /// The bytes that were held back.
     pub(super) fn flush(&mut self) -> Vec<u8> {
-        match &self.redactor {
-            Some(redactor) => self.body.flush(redactor),
+        match &self.redactors {
+            Some(redactors) => self.body.flush(&redactors.contents),
             None => Vec::new(),
         }
     }

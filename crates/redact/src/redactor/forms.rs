@@ -1,4 +1,5 @@
-//! The encodings in which one value may leave: plain, base64 in all three alignments, hexadecimal, URL, JSON and HTML.
+//! The encodings in which one value may leave: plain, UTF-16, base64 in all three alignments, hexadecimal, URL,
+//! quoted-printable, JSON and HTML.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -19,9 +20,14 @@ pub(crate) fn forms(value: &[u8]) -> BTreeSet<Vec<u8>> {
     encoded.extend(alone_in_base64(value));
     encoded.extend([hex(value, false).into_bytes(), hex(value, true).into_bytes()]);
     encoded.extend(percent_forms(value));
+    encoded.push(
+        value.iter().flat_map(|byte| if *byte == b'=' { b"=3D".to_vec() } else { vec![*byte] }).collect(),
+    );
     if let Ok(text) = std::str::from_utf8(value) {
         encoded.extend(json_forms(text));
-        encoded.push(html(text).into_bytes());
+        encoded.extend(html_forms(text));
+        encoded.push(text.encode_utf16().flat_map(u16::to_le_bytes).collect());
+        encoded.push(text.encode_utf16().flat_map(u16::to_be_bytes).collect());
     }
     forms.extend(encoded);
     let with_slashes: Vec<Vec<u8>> = forms.iter().filter_map(|form| escape_slashes(form)).collect();
@@ -71,6 +77,11 @@ fn percent_forms(value: &[u8]) -> Vec<Vec<u8>> {
             forms.push(percent(value, kept, is_upper));
         }
     }
+    // An address inside another one is encoded twice.
+    for is_upper in [true, false] {
+        let once = percent(value, b"-._~", is_upper);
+        forms.push(percent(&once, b"-._~", is_upper));
+    }
     // To hide a value, every letter can be encoded.
     for is_upper in [true, false] {
         forms.push(
@@ -99,6 +110,9 @@ fn percent(value: &[u8], kept: &[u8], is_upper: bool) -> Vec<u8> {
     encoded
 }
 
+/// What encoders of JSON write as `\u` beside what they must: Go, Gson, System.Text.Json.
+const JSON_ESCAPED: [&str; 3] = ["<>&", "<>&'=", "<>&'+`\""];
+
 /// As JSON escapes it, once, and twice for a document inside a string.
 fn json_forms(text: &str) -> Vec<Vec<u8>> {
     let mut forms = Vec::new();
@@ -107,22 +121,63 @@ fn json_forms(text: &str) -> Vec<Vec<u8>> {
         forms.push(json::escape(&once, is_ascii).into_bytes());
         forms.push(once.into_bytes());
     }
+    for is_upper in [false, true] {
+        let unit = |unit: u16| if is_upper { format!("\\u{unit:04X}") } else { format!("\\u{unit:04x}") };
+        let escaped = |letter: char| -> String {
+            letter.encode_utf16(&mut [0; 2]).iter().map(|one| unit(*one)).collect()
+        };
+        forms.extend(JSON_ESCAPED.map(|more| {
+            let one = |letter: char| {
+                if more.contains(letter) {
+                    escaped(letter)
+                } else {
+                    json::escape(letter.encode_utf8(&mut [0; 4]), true)
+                }
+            };
+            text.chars().map(one).collect::<String>().into_bytes()
+        }));
+        // To hide a value, every letter can be escaped.
+        forms.push(text.chars().map(escaped).collect::<String>().into_bytes());
+    }
     forms
 }
 
-fn html(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            letter => escaped.push(letter),
-        }
-    }
-    escaped
+/// How one letter is written in HTML.
+type HtmlEscape = fn(char) -> Option<String>;
+
+/// Encoders differ in the letters that they escape, and in how. The last three escape every letter, to hide a value.
+const HTML_ESCAPES: [HtmlEscape; 7] = [
+    |letter| named(letter, "&quot;", "&#39;"),
+    |letter| named(letter, "&#34;", "&#39;"),
+    |letter| named(letter, "&quot;", "&#x27;"),
+    // Templates of Go escape `+`, those of Handlebars and Mustache `=`, '/' and '`'.
+    |letter| match letter {
+        '+' => Some("&#43;".to_owned()),
+        '/' | '`' | '=' => Some(format!("&#x{:X};", u32::from(letter))),
+        letter => named(letter, "&#34;", "&#39;"),
+    },
+    |letter| Some(format!("&#{};", u32::from(letter))),
+    |letter| Some(format!("&#x{:x};", u32::from(letter))),
+    |letter| Some(format!("&#x{:X};", u32::from(letter))),
+];
+
+fn named(letter: char, quote: &str, apostrophe: &str) -> Option<String> {
+    let escape = match letter {
+        '&' => "&amp;",
+        '<' => "&lt;",
+        '>' => "&gt;",
+        '"' => quote,
+        '\'' => apostrophe,
+        _ => return None,
+    };
+    Some(escape.to_owned())
+}
+
+fn html_forms(text: &str) -> impl Iterator<Item = Vec<u8>> {
+    HTML_ESCAPES.into_iter().map(move |escape| {
+        let one = |letter: char| escape(letter).unwrap_or_else(|| letter.to_string());
+        text.chars().map(one).collect::<String>().into_bytes()
+    })
 }
 
 fn escape_slashes(form: &[u8]) -> Option<Vec<u8>> {
@@ -178,5 +233,31 @@ mod tests {
         check("pass/word", "%70%61%73%73%2f%77%6f%72%64");
         check("pa ss<wo&rd", "pa ss&lt;wo&amp;rd");
         check("secret", "736563726574");
+        check("pass/word", "https%253A%252F%252Fx%252F%253Fk%253Dpass%252Fword");
+        check("k==9?x", "k=3D=3D9?x");
+        check("secret-one", &String::from_utf8_lossy(b"s\0e\0c\0r\0e\0t\0-\0o\0n\0e\0"));
+        check("secret-one", &String::from_utf8_lossy(b"\0s\0e\0c\0r\0e\0t\0-\0o\0n\0e"));
+    }
+
+    /// What the JSON encoders of Go, Java (Gson) and .NET make of the same text, and one that hides it.
+    #[test]
+    fn json_escapes_of_other_encoders() {
+        let value = "a+b/c=<&>'d`\"";
+        check(value, r#"{"t":"a+b/c=\u003c\u0026\u003e'd`\""}"#);
+        check(value, r#"{"t":"a+b/c\u003d\u003c\u0026\u003e\u0027d`\""}"#);
+        check(value, r#"{"t":"a\u002Bb/c=\u003C\u0026\u003E\u0027d\u0060\u0022"}"#);
+        check("k9x+", r#"{"t":"\u006b\u0039\u0078\u002b"}"#);
+        check("k9x+", r#"{"t":"\u006B\u0039\u0078\u002B"}"#);
+    }
+
+    #[test]
+    fn html_escapes_of_other_encoders() {
+        let value = "a+b/c='<\"";
+        check(value, "a+b/c=&#39;&lt;&quot;");
+        check(value, "a+b/c=&#x27;&lt;&quot;");
+        check(value, "a&#43;b&#x2F;c&#x3D;&#39;&lt;&#34;");
+        check("k9x+", "&#107;&#57;&#120;&#43;");
+        check("k9x+", "&#x6b;&#x39;&#x78;&#x2b;");
+        check("k9x+", "&#x6B;&#x39;&#x78;&#x2B;");
     }
 }

@@ -50,6 +50,23 @@ fn response(path: &str, value: &str) -> String {
         "/header" => format!(
             "HTTP/1.1 200 {value}\r\nContent-Length: 0\r\nX-Echo: {value}\r\nLocation: /?{basic}\r\n\r\n"
         ),
+        // A name is a token in any case, and HTTP/2 writes it in lower case.
+        "/name" => {
+            format!("{ok}Content-Length: 5\r\nX-{value}: a\r\n{}: b\r\n\r\n*****", value.to_ascii_lowercase())
+        }
+        "/hint" => format!(
+            "HTTP/1.1 103 Early Hints\r\nLink: </{value}>; rel=preload\r\n\r\n{ok}Content-Length: 5\r\n\
+             Set-Cookie: t={value}; Path=/\r\nRefresh: 0; url=/?t={value}\r\n\r\n*****"
+        ),
+        "/wide" => {
+            let wide: String = value.chars().flat_map(|letter| [letter, '\0']).collect();
+            format!("{ok}Content-Length: {}\r\n\r\n{wide}", wide.len())
+        }
+        "/escaped" => {
+            let escaped: String =
+                value.chars().map(|letter| format!("\\u{:04x}", u32::from(letter))).collect();
+            format!("{ok}Content-Length: {}\r\n\r\n{escaped}", escaped.len())
+        }
         "/length" => format!("{ok}Content-Length: {}\r\n\r\n{text}", text.len()),
         "/close" => format!("{ok}Connection: close\r\n\r\n{text}"),
         "/cut" => format!("{ok}Connection: close\r\n\r\nyou sent {}", &value[..12]),
@@ -59,6 +76,12 @@ fn response(path: &str, value: &str) -> String {
         "/utf16" => {
             format!("{ok}Content-Type: text/plain; charset=\"UTF-16LE\"\r\nContent-Length: 3\r\n\r\nabc")
         }
+        "/spaced" => {
+            format!("{ok}Content-Type: text/plain; Charset = utf-16\r\nContent-Length: 3\r\n\r\nabc")
+        }
+        "/second" => format!(
+            "{ok}Content-Type: text/plain; charset=utf-8; charset='utf-7'\r\nContent-Length: 3\r\n\r\nabc"
+        ),
         "/utf8" => format!("{ok}Content-Type: text/plain; charset=UTF-8\r\nContent-Length: 3\r\n\r\nabc"),
         "/strange" => format!("{ok}Content-Encoding: rot13\r\nContent-Length: 3\r\n\r\nabc"),
         _ if !path.starts_with("/chunks/") => format!("{ok}Content-Length: 0\r\n\r\n"),
@@ -109,10 +132,12 @@ async fn reflected_values_are_masked_in_headers_and_bodies() {
     let sent = format!("Authorization: Bearer {placeholder}\r\n");
     let basic = STANDARD.encode(format!("user:{VALUE}"));
     let chunks = (1..=40).map(|size| format!("/chunks/{size}"));
-    for path in ["/header", "/length", "/close", "/cut"].map(str::to_owned).into_iter().chain(chunks) {
+    let paths = ["/header", "/length", "/close", "/cut", "/name", "/hint", "/wide", "/escaped"];
+    for path in paths.map(str::to_owned).into_iter().chain(chunks) {
         let answer = get(&lab, port, &path, &sent).await;
-        assert!(answer.starts_with("HTTP/1.1 200 "), "{path}: {answer}");
-        for part in [&VALUE[4..14], &basic[8..20], "X-Trailer"] {
+        assert!(answer.contains("HTTP/1.1 200 "), "{path}: {answer}");
+        let lower_case = VALUE[4..14].to_ascii_lowercase();
+        for part in [&VALUE[4..14], &lower_case, &basic[8..20], "X-Trailer", "Z\0k\0", "\\u005a"] {
             assert!(!answer.contains(part), "{path}: {part} in {answer}");
         }
         assert!(answer.contains("*****"), "{path}: {answer}");
@@ -176,7 +201,7 @@ async fn responses_that_cannot_be_read_are_asked_against_and_refused() {
     let sent = format!("Authorization: Bearer {placeholder}\r\n");
     get(&lab, port, "/length", &sent).await;
     assert!(get(&lab, port, "/utf8", &sent).await.ends_with("abc"));
-    let paths = ["/gzip", "/strange", "/grpc", "/delta", "/utf16"];
+    let paths = ["/gzip", "/strange", "/grpc", "/delta", "/utf16", "/spaced", "/second"];
     for (path, more) in paths.map(|path| (path, "")).into_iter().chain([("/gzip", &*sent)]) {
         let answer = get(&lab, port, path, more).await;
         assert!(
