@@ -5,19 +5,15 @@ use super::refusal::Refusal;
 use crate::http1::{Framing, RequestHead};
 use policy::{CanonicalPath, EncodedSlash, Query};
 
-/// Headers and query parameters that replace the method, in the frameworks that know them.
-const METHOD_HEADERS: &[&str] = &["x-http-method-override", "x-http-method", "x-method-override"];
-const METHOD_PARAMETERS: &[&str] = &[
-    "_method",
-    "_METHOD",
-    "x-http-method-override",
-    "X-HTTP-Method-Override",
-    "x-http-method",
-    "x-method-override",
-];
+/// Headers and query parameters that replace the method, in the frameworks that know them; `-` stands for `_` too.
+const METHOD_NAMES: &[&str] = &["-method", "x-http-method", "x-method"];
+const METHOD_WORDS: &[&str] = &["method-override", "methodoverride", "override-method"];
 
-/// Headers that replace the path, in the frameworks and gateways that know them.
-const PATH_HEADERS: &[&str] = &["x-original-url", "x-original-uri", "x-rewrite-url", "x-override-url"];
+/// Headers that replace the path, in the frameworks and gateways that know them: `x-original-url`, `X_Rewrite_Path`.
+const PATH_STARTS: &[&str] =
+    &["x-original-", "x-rewrite-", "x-override-", "x-envoy-original-", "x-forwarded-"];
+const PATH_ENDS: &[&str] = &["url", "uri", "path", "prefix"];
+const PATH_NAMES: &[&str] = &["x-http-destinationurl", "x-proxy-url", "x-request-uri"];
 
 /// How often a path may be encoded.
 const MAX_DECODINGS: usize = 4;
@@ -25,9 +21,10 @@ const MAX_DECODINGS: usize = 4;
 /// The methods, that of the request first.
 pub(super) fn methods(head: &RequestHead, query: &Query) -> Result<Vec<String>, Refusal> {
     let mut all = vec![head.method.clone()];
-    let headers = METHOD_HEADERS.iter().flat_map(|name| head.fields.all(name));
-    let parameters = METHOD_PARAMETERS.iter().flat_map(|name| query.values(name));
-    for value in headers.chain(parameters) {
+    let headers = head.fields.iter().filter(|(name, _)| replaces_method(name)).map(|(_, value)| value);
+    let is_replaced = |(name, _): &(&[u8], &[u8])| replaces_method(&String::from_utf8_lossy(name));
+    let parameters = query.pairs().chain(query.pairs().flat_map(|(_, value)| after_semicolons(value)));
+    for value in headers.chain(parameters.filter(is_replaced).map(|(_, value)| value)) {
         let method = std::str::from_utf8(value).unwrap_or_default().trim().to_ascii_uppercase();
         if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-') {
             return Err(Refusal::unreadable("the request has an invalid method override".to_owned()));
@@ -39,9 +36,35 @@ pub(super) fn methods(head: &RequestHead, query: &Query) -> Result<Vec<String>, 
     Ok(all)
 }
 
+/// The parameters in the value of another one, for servers that also end a parameter at a `;`.
+fn after_semicolons(value: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    value.split(|byte| *byte == b';').skip(1).filter_map(|parameter| {
+        let at = parameter.iter().position(|byte| *byte == b'=')?;
+        Some((&parameter[..at], &parameter[at + 1..]))
+    })
+}
+
+/// Servers that hand names on as variables take `_` for `-`, `.` and a space, and most do not mind the case.
+fn normalised(name: &str) -> String {
+    let name = name.trim_start().split('[').next().unwrap_or_default();
+    name.to_ascii_lowercase().replace(['_', '.', ' '], "-")
+}
+
+fn replaces_method(name: &str) -> bool {
+    let name = normalised(name);
+    METHOD_NAMES.contains(&name.as_str()) || METHOD_WORDS.iter().any(|word| name.contains(word))
+}
+
+fn replaces_path(name: &str) -> bool {
+    let name = normalised(name);
+    let has_end = |rest: &str| PATH_ENDS.contains(&rest);
+    PATH_NAMES.contains(&name.as_str())
+        || PATH_STARTS.iter().any(|start| name.strip_prefix(start).is_some_and(has_end))
+}
+
 /// A path in a header was not decided.
 pub(super) fn check_path_headers(head: &RequestHead) -> Result<(), Refusal> {
-    match PATH_HEADERS.iter().find(|name| head.fields.all(name).next().is_some()) {
+    match head.fields.iter().map(|(name, _)| name).find(|name| replaces_path(name)) {
         Some(name) => Err(Refusal::unreadable(format!("the request replaces its path by the header {name}"))),
         None => Ok(()),
     }

@@ -70,7 +70,18 @@ async fn a_path_that_is_encoded_twice_is_decided_as_it_would_be_decoded() {
 
 #[tokio::test]
 async fn a_path_in_a_header_is_refused() {
-    for header in ["X-Original-URL", "x-rewrite-url", "X-Original-URI", "X-Override-URL"] {
+    for header in [
+        "X-Original-URL",
+        "x-rewrite-url",
+        "X-Original-URI",
+        "X-Override-URL",
+        "X_Original_URL",
+        "X-Rewrite-Path",
+        "X-Envoy-Original-Path",
+        "X-Forwarded-Uri",
+        "X-Forwarded-Prefix",
+        "X-HTTP-DestinationURL",
+    ] {
         assert!(
             !arrives(&format!("GET /open/a HTTP/1.1\r\nHOST\r\n{header}: /secret\r\n\r\n")).await,
             "{header}"
@@ -80,7 +91,16 @@ async fn a_path_in_a_header_is_refused() {
 
 #[tokio::test]
 async fn a_replaced_method_is_decided_too() {
-    for header in ["X-HTTP-Method-Override", "x-http-method", "X-Method-Override"] {
+    for header in [
+        "X-HTTP-Method-Override",
+        "x-http-method",
+        "X-Method-Override",
+        "X_HTTP_METHOD_OVERRIDE",
+        "X-HTTP_Method-Override",
+        "HTTP-Method-Override",
+        "_method",
+        "X-Override-Method",
+    ] {
         for method in ["DELETE", "delete", " PUT ", "x y", "\"DELETE\""] {
             let request =
                 format!("POST /open/a HTTP/1.1\r\nHOST\r\n{header}: {method}\r\nContent-Length: 0\r\n\r\n");
@@ -95,6 +115,12 @@ async fn a_replaced_method_is_decided_too() {
         "%5Fmethod=DELETE",
         "_METHOD=DELETE",
         "x-http-method-override=PUT",
+        "_Method=DELETE",
+        "X_HTTP_Method_Override=DELETE",
+        "x-HTTP-Method=DELETE",
+        "a=b;_method=DELETE",
+        ".method=DELETE",
+        "_method[]=DELETE",
     ] {
         let request = format!("POST /open/a?{query} HTTP/1.1\r\nHOST\r\nContent-Length: 0\r\n\r\n");
         assert!(!arrives(&request).await, "{query}");
