@@ -7,7 +7,7 @@ pub(super) static REQUEST: Shape = Object(&[
     ("model", Scalar),
     ("messages", List(&Object(MESSAGE))),
     ("tools", List(&Shape::Tagged(&TOOL))),
-    ("tool_choice", Any),
+    ("tool_choice", TextOr(&Shape::Tagged(&CHOICE))),
     ("parallel_tool_calls", Scalar),
     ("max_tokens", Scalar),
     ("max_completion_tokens", Scalar),
@@ -70,6 +70,19 @@ static PART: Tagged = Tagged {
         ("file", Variant::Fields(&[("file", Object(&[("file_data", DataUrl), ("filename", Scalar)]))])),
     ],
 };
+
+/// A tool of the request that must be used.
+static CHOICE: Tagged = Tagged {
+    kind: "choice",
+    default: "function",
+    types: &[
+        ("function", Variant::Fields(&[("function", Any)])),
+        ("custom", Variant::Fields(&[("custom", Any)])),
+        ("allowed_tools", Variant::Fields(&[("allowed_tools", Object(ALLOWED_TOOLS))])),
+    ],
+};
+
+const ALLOWED_TOOLS: Fields = &[("mode", Scalar), ("tools", List(&Shape::Tagged(&TOOL)))];
 
 /// Tools that the program inside runs.
 static TOOL: Tagged = Tagged {

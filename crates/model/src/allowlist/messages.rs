@@ -8,7 +8,7 @@ pub(super) static REQUEST: Shape = Object(&[
     ("messages", List(&Object(MESSAGE))),
     ("system", TextOr(&List(&Shape::Tagged(&SYSTEM)))),
     ("tools", List(&Shape::Tagged(&TOOL))),
-    ("tool_choice", Any),
+    ("tool_choice", TextOr(&Shape::Tagged(&CHOICE))),
     ("max_tokens", Scalar),
     ("stream", Bool),
     ("temperature", Scalar),
@@ -141,6 +141,20 @@ const OWN_TOOL: Fields = &[
     ("allowed_callers", List(&OneOf(&["direct"]))),
     ("cache_control", Any),
 ];
+
+/// The vendor's own tools are not among them.
+static CHOICE: Tagged = Tagged {
+    kind: "choice",
+    default: "",
+    types: &[
+        ("auto", Variant::Fields(CHOSEN)),
+        ("any", Variant::Fields(CHOSEN)),
+        ("tool", Variant::Fields(CHOSEN)),
+        ("none", Variant::Fields(CHOSEN)),
+    ],
+};
+
+const CHOSEN: Fields = &[("name", Scalar), ("disable_parallel_tool_use", Scalar)];
 
 /// `compact_*` is not among them: what it uses is not in the usage that the answer reports.
 static EDIT: Tagged = Tagged {

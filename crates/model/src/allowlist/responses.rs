@@ -8,7 +8,7 @@ pub(super) static REQUEST: Shape = Object(&[
     ("input", TextOr(&List(&Shape::Tagged(&ITEM)))),
     ("instructions", TextOr(&List(&Shape::Tagged(&ITEM)))),
     ("tools", List(&Shape::Tagged(&TOOL))),
-    ("tool_choice", Any),
+    ("tool_choice", TextOr(&Shape::Tagged(&CHOICE))),
     ("parallel_tool_calls", Scalar),
     ("max_output_tokens", Scalar),
     ("max_tool_calls", Scalar),
@@ -54,11 +54,11 @@ static ITEM: Tagged = Tagged {
         ("function_call_output", Variant::Fields(CALL_OUTPUT)),
         ("custom_tool_call", Variant::Fields(CALL)),
         ("custom_tool_call_output", Variant::Fields(CALL_OUTPUT)),
-        ("local_shell_call", Variant::AnyFields),
+        ("local_shell_call", Variant::Fields(OWN_CALL)),
         ("local_shell_call_output", Variant::Fields(CALL_OUTPUT)),
-        ("apply_patch_call", Variant::AnyFields),
+        ("apply_patch_call", Variant::Fields(OWN_CALL)),
         ("apply_patch_call_output", Variant::Fields(CALL_OUTPUT)),
-        ("tool_search_call", Variant::AnyFields),
+        ("tool_search_call", Variant::Fields(OWN_CALL)),
         ("tool_search_output", Variant::Fields(TOOLS)),
         ("additional_tools", Variant::Fields(TOOLS)),
         (
@@ -72,6 +72,31 @@ static ITEM: Tagged = Tagged {
             ]),
         ),
         ("compaction", Variant::Fields(&[("id", Scalar), ("encrypted_content", Scalar)])),
+    ],
+};
+
+/// Calls of the vendor's tools that the program inside runs.
+const OWN_CALL: Fields = &[
+    ("id", Scalar),
+    ("call_id", Scalar),
+    ("status", Scalar),
+    ("execution", OneOf(&["client"])),
+    ("action", Any),
+    ("operation", Any),
+    ("arguments", Any),
+];
+
+/// A tool of the request that must be used; the vendor's own tools are not among them.
+static CHOICE: Tagged = Tagged {
+    kind: "choice",
+    default: "",
+    types: &[
+        ("function", Variant::Fields(&[("name", Scalar), ("namespace", Scalar)])),
+        ("custom", Variant::Fields(&[("name", Scalar), ("namespace", Scalar)])),
+        ("local_shell", Variant::Fields(&[])),
+        ("apply_patch", Variant::Fields(&[])),
+        ("tool_search", Variant::Fields(&[])),
+        ("allowed_tools", Variant::Fields(&[("mode", Scalar), ("tools", List(&Shape::Tagged(&TOOL)))])),
     ],
 };
 

@@ -161,7 +161,9 @@ fn is_type(known: &str, kind: &str) -> bool {
 
 /// Whether something of this media type holds no text that the guard could read.
 fn is_unreadable(media: &str) -> bool {
-    ["image/", "audio/", "application/pdf"].iter().any(|start| media.starts_with(start))
+    let media = media_type(media);
+    let is_kind = |start: &str| media.strip_prefix(start).is_some_and(|name| !name.ends_with("xml"));
+    media == "application/pdf" || ["image/", "audio/"].iter().any(|start| is_kind(start))
 }
 
 fn media_type(data: &str) -> &str {

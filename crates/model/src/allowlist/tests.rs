@@ -113,6 +113,31 @@ fn what_a_vendor_does_by_itself_is_refused_in_messages() {
 }
 
 #[test]
+fn a_choice_of_a_hosted_tool_and_a_drawing_are_refused_in_messages() {
+    for (body, feature) in [
+        (messages(json!({"tool_choice": {"type": "web_search_20250305"}})), "choice:web_search_20250305"),
+        (
+            messages(json!({"tool_choice": {"type": "tool", "name": "w", "server_label": "x"}})),
+            "field:tool_choice.server_label",
+        ),
+        (
+            user_block(
+                json!({"type": "image", "source": {"type": "base64", "media_type": "image/svg+xml", "data": ""}}),
+            ),
+            "source:data:image/svg+xml",
+        ),
+        (
+            user_block(
+                json!({"type": "document", "source": {"type": "base64", "media_type": "application/pdfx", "data": ""}}),
+            ),
+            "source:data:application/pdfx",
+        ),
+    ] {
+        assert_eq!(refused(Wire::Messages, &body), feature, "{body}");
+    }
+}
+
+#[test]
 fn what_a_vendor_does_by_itself_is_refused_in_responses() {
     let with = |more: Value| {
         let mut body = json!({"model": "m", "input": "hi"});
@@ -162,6 +187,28 @@ fn what_a_vendor_does_by_itself_is_refused_in_responses() {
             with(json!({"tools": [{"type": "tool_search", "execution": "server"}]})),
             "field:tools.execution=server",
         ),
+        (with(json!({"tool_choice": {"type": "web_search_preview"}})), "choice:web_search_preview"),
+        (with(json!({"tool_choice": {"type": "mcp", "server_label": "x"}})), "choice:mcp"),
+        (
+            with(
+                json!({"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "mcp"}]}}),
+            ),
+            "tool:mcp",
+        ),
+        (
+            with(json!({"input": [{"type": "tool_search_call", "call_id": "c", "execution": "server"}]})),
+            "field:input.execution=server",
+        ),
+        (
+            with(
+                json!({"input": [{"type": "local_shell_call", "call_id": "c", "url": "https://evil.example"}]}),
+            ),
+            "field:input.url",
+        ),
+        (
+            part(json!({"type": "input_image", "image_url": "data:image/svg+xml,<svg/>"})),
+            "source:data:image/svg+xml",
+        ),
     ] {
         assert_eq!(refused(Wire::Responses, &body), feature, "{body}");
     }
@@ -192,6 +239,7 @@ fn what_a_vendor_does_by_itself_is_refused_in_chat() {
         (with(json!({"service_tier": "priority"})), "field:service_tier=priority"),
         (with(json!({"prediction": {}})), "field:prediction"),
         (with(json!({"tools": [{"type": "web_search"}]})), "tool:web_search"),
+        (with(json!({"tool_choice": {"type": "web_search"}})), "choice:web_search"),
     ] {
         assert_eq!(refused(Wire::Chat, &body), feature, "{body}");
     }
@@ -203,7 +251,7 @@ fn what_the_runtimes_send_passes() {
         "model": "claude-sonnet-4-5", "max_tokens": 32000, "stream": true, "temperature": 1,
         "metadata": {"user_id": "u"}, "thinking": {"type": "enabled", "budget_tokens": 1024},
         "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
-        "output_config": {"effort": "high"},
+        "output_config": {"effort": "high"}, "tool_choice": {"type": "tool", "name": "Bash"},
         "system": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}],
         "tools": [{"name": "Bash", "description": "d", "input_schema": {"type": "object"}, "eager_input_streaming": true}],
         "messages": [
@@ -218,7 +266,7 @@ fn what_the_runtimes_send_passes() {
     });
     assert_eq!(refused(Wire::Messages, &claude), "");
     let codex = json!({
-        "model": "gpt-5-codex", "instructions": "i", "tool_choice": "auto", "parallel_tool_calls": false,
+        "model": "gpt-5-codex", "instructions": "i", "tool_choice": {"type": "function", "name": "exec_command"}, "parallel_tool_calls": false,
         "reasoning": {"effort": "medium", "summary": "auto"}, "store": false, "stream": true,
         "include": ["reasoning.encrypted_content"], "prompt_cache_key": "k", "text": {"verbosity": "low"},
         "client_metadata": {"x": "y"},
@@ -236,7 +284,7 @@ fn what_the_runtimes_send_passes() {
     });
     assert_eq!(refused(Wire::Responses, &codex), "");
     let chat = json!({
-        "model": "llama", "stream": true, "stream_options": {"include_usage": true}, "n": 1,
+        "model": "llama", "stream": true, "tool_choice": {"type": "function", "function": {"name": "f"}}, "stream_options": {"include_usage": true}, "n": 1,
         "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
         "messages": [
             {"role": "system", "content": "s"},

@@ -76,7 +76,8 @@ async fn read(
     let wire = address.wire;
     gateway.rules.check_wire(wire).map_err(invalid_request)?;
     check_query(head.uri.query(), &gateway.rules.rules.features).map_err(invalid_request)?;
-    if let Some(encoding) = head.headers.get(CONTENT_ENCODING).filter(|value| *value != "identity") {
+    let mut encodings = head.headers.get_all(CONTENT_ENCODING).iter();
+    if let Some(encoding) = encodings.find(|value| *value != "identity") {
         return Err(invalid_request(format!("the body is compressed ({encoding:?}); send it plain")));
     }
     let (memory, body) = collect(gateway, body).await?;

@@ -128,11 +128,12 @@ fn is_in_family(name: &str, model: &str) -> bool {
         && model.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| part.eq_ignore_ascii_case(family))
 }
 
-/// Whether the vendor searches or fetches for this model by itself: `:online` and the like after the name, or a model that
-/// is made for it.
+/// Whether the vendor searches or fetches for this model by itself: `:online` and the like after the name, a model that is
+/// made for it, or a preset of a router, which may switch anything on.
 fn searches(model: &str) -> bool {
     let variant = model.split_once(':').map_or("", |(_, variant)| variant);
     !variant.bytes().all(|byte| byte.is_ascii_digit() || byte == b':')
+        || model.to_ascii_lowercase().contains("@preset")
         || ["search", "research", "sonar", "compound"].iter().any(|word| {
             model.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| part.eq_ignore_ascii_case(word))
         })
@@ -162,6 +163,7 @@ mod tests {
             (&["sonnet"], "claude-opus-4-5", false),
             (&["sonnet"], "anthropic/claude-sonnet-4.5:online", false),
             (&["gpt"], "gpt-5-search-api", false),
+            (&["gpt"], "openai/gpt-5@preset/web", false),
             (&["o4-mini-deep-research"], "o4-mini-deep-research", true),
             (&["gpt-5"], "gpt-5-mini", false),
             (&["gpt-5"], "gpt-5-2025-08-07", true),
