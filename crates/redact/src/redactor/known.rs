@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use super::marker::{self, Marker};
 use super::{Mask, Redactor, ValueTooShort, forms, wrapped};
@@ -14,6 +14,8 @@ use crate::steps;
 pub(super) const MIN_FRAGMENT: usize = 8;
 /// From this length, each line of a known value counts as a known value, because tools print files by line.
 const MIN_LINE: usize = 16;
+/// How many pieces of values are looked for with the faster automaton.
+const MAX_FAST_ANCHORS: usize = 1_000;
 
 #[derive(Default)]
 pub(super) struct KnownValues {
@@ -111,7 +113,9 @@ impl KnownValues {
             literals.push(&form.bytes[form.bytes.len() - length..]);
             self.anchors.push(Anchor { form: index, is_end: true });
         }
-        let automaton = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&literals);
+        // The faster kind takes more memory: a few MiB at this bound.
+        let kind = (literals.len() <= MAX_FAST_ANCHORS).then_some(AhoCorasickKind::DFA);
+        let automaton = AhoCorasick::builder().match_kind(MatchKind::Standard).kind(kind).build(&literals);
         self.automaton = Some(automaton.expect("anchors of eight bytes fit in an automaton"));
         self.markers =
             self.names.iter().map(|name| marker::choose(name, |text| self.holds_value(text))).collect();
