@@ -75,6 +75,7 @@ fn what_programs_inside_send_does_not_take_the_hosts_memory() {
         let text = fs::read_to_string(measured.unwrap_or_else(|| panic!("{}", ran.err))).unwrap();
         let kibibytes: u64 = text.split_whitespace().nth(1).unwrap().parse().unwrap();
         assert!(kibibytes < MOST_MEBIBYTES << 10, "{text}");
+        println!("the runner's peak as {who:?}: {} MiB", kibibytes >> 10);
         held(AttackRow::HostMemory, who);
     }
 }

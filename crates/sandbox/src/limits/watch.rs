@@ -107,3 +107,21 @@ impl DiskWatch {
         Duration::from_millis(milliseconds.max(1)).min(INTERVAL)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At the assumed speed, nobody writes more than the room that is left between two looks.
+    #[test]
+    fn the_less_room_the_sooner_the_next_look() {
+        let now = Instant::now();
+        let interval = |room: u64| DiskWatch { next: now, used: 0, free: 0, room }.interval();
+        assert_eq!(interval(u64::MAX), INTERVAL);
+        for room in [64 << 20, 128 << 20, 256 << 20] {
+            let milliseconds = u64::try_from(interval(room).as_millis()).unwrap();
+            assert!(milliseconds * BYTES_PER_MILLISECOND <= room, "{room}: {milliseconds} ms");
+        }
+        assert_eq!(interval(0), Duration::from_millis(1));
+    }
+}
