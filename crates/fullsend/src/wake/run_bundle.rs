@@ -218,12 +218,12 @@ mod tests {
             std::fs::create_dir_all(run.join(path).parent().unwrap()).unwrap();
             std::fs::write(run.join(path), text).unwrap();
         }
-        std::fs::create_dir(run.join("iteration-1/empty")).unwrap();
+        std::fs::create_dir(run.join("iteration-1/output/empty")).unwrap();
         let permit = |path: &str, mode: u32| {
             std::fs::set_permissions(run.join(path), std::fs::Permissions::from_mode(mode)).unwrap();
         };
         permit("run.json", 0o640);
-        permit("iteration-1/empty", 0o750);
+        permit("iteration-1/output/empty", 0o750);
         let bytes = pack(&run, Path::new("acme/widgets/018f")).unwrap();
         let there = tempfile::tempdir().unwrap();
         let unpacked = unpack(&bytes, "018f", there.path()).unwrap();
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(read("iteration-1/rejected/b.txt"), None);
         assert_eq!(read("staging/c.txt"), None);
         let mode = |path: &str| std::fs::metadata(unpacked.join(path)).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode("run.json"), mode("iteration-1/empty")), (0o640, 0o750));
+        assert_eq!((mode("run.json"), mode("iteration-1/output/empty")), (0o640, 0o750));
         unpack(&bytes, "018e", there.path()).unwrap_err();
     }
 
