@@ -286,7 +286,7 @@ fn nothing_inside_can_talk_the_guard_into_anything() {
         "the guard does not know this hook",
         "B 2",
         "C 0",
-        "the model's answer contained no such call",
+        "this call is not in your last answer",
         "D 2",
         "unknown event type",
     ] {
@@ -334,11 +334,7 @@ fn a_hook_that_asks_for_something_else_than_the_gateway_saw_ends_the_run() {
     world.write("repo/probe.py", PROBE);
     let ran = run(&world);
     assert_eq!(ran.code, 6, "{}", ran.err);
-    assert!(
-        ran.err.contains("the runtime sent another call than the model's answer contained"),
-        "{}",
-        ran.err
-    );
+    assert!(ran.err.contains("the runtime changed this call after you made it"), "{}", ran.err);
     assert!(!sent(&seen).contains("RAN-42"));
 }
 

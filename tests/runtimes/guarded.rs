@@ -259,7 +259,7 @@ fn tirith_is_asked_about_what_is_typed_into_a_command() {
     let found = std::fs::read_to_string(stage.directory().join("findings.jsonl")).unwrap();
     let denied: Vec<&str> = found.lines().filter(|line| line.contains(r#""rule":"tirith""#)).collect();
     assert!(denied.len() == 1 && denied[0].contains(r#""action":"denied""#), "{found}");
-    assert!(stage.words().join("").contains("refused the call to write_stdin"), "the agent hears why");
+    assert!(stage.words().join("").contains("denied the call to write_stdin"), "the agent hears why");
 }
 
 /// The programs fill in what the model leaves out, and tell a hook of a patch in words of their own: each is still the call

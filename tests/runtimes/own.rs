@@ -240,7 +240,7 @@ fn files_are_read_changed_and_found() {
     let words = stage.words();
     assert!(words[1].contains("greet.sh"), "{}", words[1]);
     assert!(words[2].contains("greet.sh:1:echo"), "{}", words[2]);
-    assert!(words[3].contains("replaced 1 times"), "{}", words[3]);
+    assert!(words[3].contains("occurrences replaced: 1"), "{}", words[3]);
     assert!(words[4].contains("Hello, world!"), "{}", words[4]);
     assert!(words[5].contains("No such file"), "{}", words[5]);
 }

@@ -32,53 +32,13 @@ const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("trigger", &[]),
 ];
 
-/// The modules of the program, lowest first. A module may import those before it, never those after it.
-/// `cancel` and `event` are the lowest; `run`, `wake`, `worker` and `cli` stand on everything else.
-const STAGES: &[&str] = &[
-    "cancel",
-    "event",
-    "directory_cache",
-    "scripts",
-    "fetch",
-    "objects",
-    "forge",
-    "git",
-    "harness",
-    "remote",
-    "resolve",
-    "check",
-    "credentials",
-    "guard",
-    "inputs",
-    "image",
-    "archive",
-    "registry",
-    "backend",
-    "runtime",
-    "provision",
-    "lasting",
-    "dispatch",
-    "preflight",
-    "bootstrap",
-    "quarantine",
-    "validate",
-    "publish",
-    "record",
-    "render",
-    "telemetry",
-    "run",
-    "wake",
-    "worker",
-    "serve",
-    "cli",
-];
-
 const FORBIDDEN_NAMES: &[&str] =
     &["util", "utils", "common", "helper", "helpers", "manager", "core", "types", "imp", "misc"];
 
 #[test]
 fn the_tree_is_tidy() {
     let mut complaints: Vec<(String, &str, String)> = Vec::new();
+    let order = modules_in_order();
     for path in rust_files() {
         let name = relative(&path);
         let text = fs::read_to_string(&path).unwrap();
@@ -90,7 +50,7 @@ fn the_tree_is_tidy() {
         place_of_unsafe(&name, &text, &mut complain);
         place_of_environment(&name, &text, &mut complain);
         place_of_printing(&name, &text, &mut complain);
-        arrows_between_stages(&name, &text, &mut complain);
+        arrows_between_modules(&order, &name, &text, &mut complain);
         orchestration_is_blind(&name, &text, &mut complain);
         packed_bindings(&text, &mut complain);
         causes_of_errors(&name, &text, &mut complain);
@@ -229,17 +189,43 @@ fn is_shipped(name: &str) -> bool {
     name.starts_with("crates/") && name.contains("/src/") && !name.contains("/tests")
 }
 
-fn arrows_between_stages(name: &str, text: &str, complain: &mut impl FnMut(&'static str, String)) {
+/// The program's modules, lowest first: the table in `ARCHITECTURE.md`. A module may import those before it, never those after it.
+fn modules_in_order() -> Vec<String> {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let (_, table) = text.split_once("| module | owns | never |\n").expect("the table of modules");
+    let rows = table.lines().take_while(|line| line.starts_with('|'));
+    rows.filter_map(|row| row.strip_prefix("| `")?.split('`').next().map(str::to_owned)).collect()
+}
+
+#[test]
+fn every_module_is_in_the_table() {
+    let mut listed = modules_in_order();
+    listed.sort();
+    let mut modules: Vec<String> = fs::read_dir(root().join("crates/fullsend/src"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_str().unwrap().trim_end_matches(".rs").to_owned())
+        .filter(|name| name != "lib" && name != "main")
+        .collect();
+    modules.sort();
+    assert_eq!(listed, modules, "the table of modules in ARCHITECTURE.md");
+}
+
+fn arrows_between_modules(
+    order: &[String],
+    name: &str,
+    text: &str,
+    complain: &mut impl FnMut(&'static str, String),
+) {
     let Some(rest) = name.strip_prefix("crates/fullsend/src/") else { return };
     let here = rest.split('/').next().unwrap_or(rest).trim_end_matches(".rs");
-    let Some(own) = STAGES.iter().position(|stage| *stage == here) else { return };
+    let Some(own) = order.iter().position(|module| module == here) else { return };
     for (number, line) in text.lines().enumerate() {
         let code = line.split("//").next().unwrap_or("");
-        for (rank, stage) in STAGES.iter().enumerate() {
+        for (rank, module) in order.iter().enumerate() {
             let imports =
-                code.contains(&format!("crate::{stage}::")) || code.contains(&format!("crate::{stage};"));
+                code.contains(&format!("crate::{module}::")) || code.contains(&format!("crate::{module};"));
             if rank > own && imports {
-                complain("arrow", format!("line {}: `{here}` may not import `{stage}`", number + 1));
+                complain("arrow", format!("line {}: `{here}` may not import `{module}`", number + 1));
             }
         }
     }

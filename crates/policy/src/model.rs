@@ -278,7 +278,7 @@ impl Endpoint {
         call.method == "tools/call" && !call.tool.as_ref().is_some_and(is_listed)
     }
 
-    pub fn speaks_for(&self, path: &str) -> bool {
+    pub fn covers_path(&self, path: &str) -> bool {
         self.path.as_ref().is_none_or(|pattern| pattern.matches(path.as_bytes()))
     }
 

@@ -1,5 +1,5 @@
 //! A random token that the runner puts into the agent's context. If it appears in a tool's input, in a request or in the
-//! output, somebody made the agent reveal its context. It is recognised plain, encoded, with separators, and in pieces.
+//! output, a text made the agent reveal its context. It is recognised plain, encoded, with separators, and in pieces.
 
 use std::fmt;
 use std::ops::Range;
@@ -196,7 +196,7 @@ fn hit(range: Range<usize>) -> Hit {
         passage: None,
         // The excerpt would show the token.
         detail: Some("the run's canary was repeated".to_owned()),
-        advice: "Stop the run: the agent sent out the canary token, which nobody else knows.",
+        advice: "The canary token must not be in a command, a file or a message. Continue without it.",
     }
 }
 

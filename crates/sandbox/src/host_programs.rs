@@ -67,7 +67,7 @@ impl HostPrograms {
         let open = |path: &PathBuf| OpenOptions::new().write(true).open(path);
         let opened: io::Result<Vec<File>> = files.iter().map(open).collect();
         let files = match opened {
-            // Somebody removed it while it was empty.
+            // Another process removed it while it was empty.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             files => files?,
         };

@@ -85,7 +85,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // A sandbox may see many commands; how those ended that nobody asks about is not kept.
+        // A sandbox may run many commands; the exit status of one that no caller waits for is not kept.
         self.shared.forget(self.id);
     }
 }

@@ -4,7 +4,7 @@
 /// Where the judged commands run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Isolation {
-    /// On somebody's machine, or unknown.
+    /// On a person's machine, or unknown.
     #[default]
     None,
     /// In a sandbox that is removed after the run.

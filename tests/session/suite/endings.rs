@@ -250,7 +250,7 @@ fn memory_is_part_of_the_commit(place: &Place, sessions: &mut Sessions, clock: &
     let lease = claim(sessions, clock).unwrap().lease;
     let mut ended = sleeps();
     ended.memory = vec![
-        file(MemoryAuthor::Harness, "checkpoint.json", "{}"),
+        file(MemoryAuthor::Fullsend, "checkpoint.json", "{}"),
         file(MemoryAuthor::Agent, "working-buffer.md", "a\0b"),
         file(MemoryAuthor::Agent, "Zebra.md", "z"),
     ];

@@ -37,9 +37,9 @@ pub struct CredentialScope<'a> {
 }
 
 impl CredentialScope<'_> {
-    /// However the server reads the path.
+    /// Whether the endpoint covers every path that the server may read.
     fn is_path_of(&self, endpoint: &Endpoint) -> bool {
-        endpoint.speaks_for(self.path) && self.readings.iter().all(|path| endpoint.speaks_for(path))
+        endpoint.covers_path(self.path) && self.readings.iter().all(|path| endpoint.covers_path(path))
     }
 }
 
@@ -103,7 +103,7 @@ impl fmt::Display for SubstituteError {
             }
             Self::Twice => f.write_str("one segment of the path contains two placeholders; at most one is replaced"),
             Self::NoSigningKey => f.write_str(
-                "requests to this endpoint are signed, and no AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are bound to it",
+                "requests to this endpoint are signed, and AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not bound to it",
             ),
         }
     }
@@ -156,7 +156,7 @@ impl CredentialStore {
         Ok(store)
     }
 
-    /// Authorizes every request to this endpoint with the token, and with nothing else.
+    /// Replaces the `Authorization` header of every request to this endpoint with this bearer token.
     pub fn authorize(&mut self, host: &str, port: u16, secret: Secret) {
         self.masks.learn(&secret);
         self.tokens.push(Token { host: host.to_owned(), port, secret });
@@ -219,12 +219,12 @@ impl CredentialStore {
         self.masks.record_sent(scope.host, scope.port);
     }
 
-    /// Find every value of the run, to mask it in responses. `None`: there is none.
+    /// Mask the values that are known so far and long enough to mask. `None`: there is none.
     pub(crate) fn response_redactors(&self) -> Option<ResponseRedactors> {
         self.masks.redactors()
     }
 
-    /// Whether a value was sent to this endpoint.
+    /// Whether responses of this endpoint may contain a value.
     pub(crate) fn was_sent(&self, host: &Host, port: u16) -> bool {
         self.token(host, port).is_some() || self.masks.was_sent(host, port)
     }
@@ -232,8 +232,9 @@ impl CredentialStore {
 
 impl Credential {
     fn check_part(&self, part: RequestPart<'_>) -> Result<(), SubstituteError> {
-        let by_policy = matches!(part, RequestPart::Body);
-        if by_policy || self.placements.iter().any(|placement| placement.allows(part)) {
+        // The policy, not the profile, allows credentials in bodies.
+        let is_body = matches!(part, RequestPart::Body);
+        if is_body || self.placements.iter().any(|placement| placement.allows(part)) {
             return Ok(());
         }
         let allowed: Vec<String> = self.placements.iter().map(ToString::to_string).collect();

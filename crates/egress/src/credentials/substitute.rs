@@ -55,10 +55,7 @@ impl CredentialStore {
             let part = RequestPart::Header(name);
             let is_authorization = name.eq_ignore_ascii_case(CredentialPlacement::AUTHORIZATION);
             if let (true, Some(plain)) = (is_authorization, decode_basic(value)) {
-                let substituted = self.substitute(&plain, scope, part, Encoding::Text).await?;
-                if substituted.contains(&b'\r') || substituted.contains(&b'\n') {
-                    return Err(SubstituteError::Misplaced { part: "Basic authorization" });
-                }
+                let substituted = self.substitute(&plain, scope, part, Encoding::Header).await?;
                 *value = format!("Basic {}", STANDARD.encode(&*substituted)).into_bytes();
             } else if contains_placeholder(value) {
                 *value = self.substitute(value, scope, part, Encoding::Header).await?.to_vec();

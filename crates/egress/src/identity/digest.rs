@@ -134,7 +134,7 @@ fn hash(file: &mut File, size: u64) -> Result<Sha256, DigestError> {
 mod tests {
     use super::*;
 
-    /// A file to which somebody makes a link before each of the first `links` looks at it.
+    /// A file to which another process makes a link before each of the first `links` looks at it.
     fn linked_while_read(links: usize) -> Result<Sha256, DigestError> {
         let place = std::env::temp_dir().join(format!("egress-digest-{links}-{}", std::process::id()));
         drop(std::fs::remove_dir_all(&place));

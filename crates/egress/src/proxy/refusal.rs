@@ -61,7 +61,7 @@ impl Refusal {
         Self::new(403, RefusalCode::PolicyDenied, format!("{what}: {error}"))
     }
 
-    /// Suggests nothing: nobody should open a private address by pasting a line.
+    /// Suggests nothing: a private address should not be opened by pasting a line.
     pub(super) fn address(denied: &AddressDenied, host: &Host) -> Self {
         Self::new(
             403,

@@ -54,7 +54,7 @@ fn requests_are_checked() {
 fn a_prompt_becomes_text() {
     let blocks = [
         json!({ "type": "text", "text": "Fix this:" }),
-        json!({ "type": "resource_link", "name": "a.rs", "uri": "file:///work/src/a.rs" }),
+        json!({ "type": "resource_link", "name": "a.rs", "uri": "file:///project/src/a.rs" }),
         json!({ "type": "resource", "resource": { "uri": "file:///etc/hosts", "text": "a ``` b\n" } }),
     ];
     let text = prompt::text(&blocks, Path::new("/work")).unwrap();

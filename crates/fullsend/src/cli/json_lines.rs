@@ -64,18 +64,3 @@ pub fn end_on_signal(
 fn end_process() -> ! {
     std::process::exit(i32::from(Exit::Terminated.code()))
 }
-
-/// The start of a stream, and whether there was more.
-#[derive(Default)]
-pub struct StreamStart {
-    pub bytes: Vec<u8>,
-    pub is_cut: bool,
-}
-
-/// Reads all, so that the command can end, and keeps the start.
-pub fn read_start(mut from: impl Read, most: u64) -> StreamStart {
-    let mut bytes = Vec::new();
-    drop((&mut from).take(most).read_to_end(&mut bytes));
-    let rest = std::io::copy(&mut from, &mut std::io::sink());
-    StreamStart { bytes, is_cut: rest.is_ok_and(|rest| rest > 0) }
-}

@@ -44,6 +44,7 @@ mod models;
 mod one_way_tests;
 mod open_files;
 mod original_options;
+mod own_command;
 mod policy;
 mod post_comment;
 mod post_review;

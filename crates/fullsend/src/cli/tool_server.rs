@@ -1,22 +1,19 @@
 //! The commands of the tool calls that run, for both transports of `fullsend mcp`: how they start, end and are cancelled.
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::{Mutex, PoisonError};
 
 use rustix::process::{Pid, Signal};
 use serde_json::Value as Json;
 
-use super::json_lines::read_start;
+use super::own_command;
 use crate::mcp::tools::ToolCommand;
 use crate::mcp::{Call, ToolEnd};
-use crate::render::diagnostics::clean_text;
 
-/// The most that a call returns of its output and of its errors.
+/// The most that a call returns of its output.
 const MAX_OUTPUT: u64 = 4 << 20;
-const MAX_ERRORS: u64 = 256 << 10;
 /// How many calls run at once.
 const MAX_CALLS: usize = 16;
 
@@ -54,7 +51,6 @@ impl ToolServer {
     }
 
     fn spawn(&self, command: &ToolCommand) -> Result<Child, String> {
-        let program = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut command = command.clone();
         if command.binds_to_server {
             command.add_option(format!("--parent={}", std::process::id()));
@@ -62,13 +58,7 @@ impl ToolServer {
         for (option, path) in std::mem::take(&mut command.paths) {
             command.add_option(format!("--{option}={}", self.resolve(&path)?.display()));
         }
-        Command::new(program)
-            .args(&command.arguments)
-            .current_dir(&self.directory)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
+        own_command::spawn(&self.directory, &command.arguments)
             .map_err(|error| format!("cannot start the command: {error}"))
     }
 
@@ -85,20 +75,8 @@ impl ToolServer {
 
     /// Waits for the command. The answer, unless the client cancelled the call.
     pub(super) fn finish(&self, key: &str, call: &Call, mut child: Child) -> Option<Json> {
-        let mut input = child.stdin.take();
-        let output = child.stdout.take();
-        let errors = child.stderr.take();
-        let (output, errors) = std::thread::scope(|scope| {
-            scope.spawn(move || {
-                if let Some(input) = &mut input {
-                    drop(input.write_all(&call.command.input));
-                }
-            });
-            let errors =
-                scope.spawn(move || errors.map(|from| read_start(from, MAX_ERRORS)).unwrap_or_default());
-            let output = output.map(|from| read_start(from, MAX_OUTPUT)).unwrap_or_default();
-            (output, errors.join().unwrap_or_default())
-        });
+        let read = |output| own_command::read_start(output, MAX_OUTPUT);
+        let (output, errors) = own_command::exchange(&mut child, &call.command.input, read);
         // Before the process is reaped: a signal must not reach another one with its number.
         let call_state = {
             let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +87,6 @@ impl ToolServer {
             return None;
         }
         let exit_code = ended.ok().and_then(|status| status.code());
-        let errors = clean_text(String::from_utf8_lossy(&errors.bytes).trim_end());
         Some(call.answer(&ToolEnd { exit_code, output: output.bytes, is_cut: output.is_cut, errors }))
     }
 

@@ -139,9 +139,9 @@ impl fmt::Display for CheckoutError {
             Self::NotServed { repository } => {
                 write!(f, "repository {repository} does not match any --checkout address")
             }
-            Self::Git { url, source } => write!(f, "cannot fetch {url}: {source}"),
+            Self::Git { url, source } => write!(f, "cannot check out {url}: {source}"),
             Self::NoCommit { url } => {
-                write!(f, "cannot fetch {url}: the server's answer for HEAD is not a commit")
+                write!(f, "cannot check out {url}: the server's answer for HEAD is not a commit")
             }
             Self::NoDirectory { url, subdirectory } => {
                 write!(
@@ -246,7 +246,7 @@ impl Checkouts {
             command::init(&mirror).map_err(failed)?;
         }
         let arguments = ["ls-remote", "--exit-code", "--end-of-options", url, "HEAD"];
-        let listed = command::fetching(&mirror, &arguments, &[], Transport::Http(&root.transport));
+        let listed = command::in_own_over(Transport::Http(&root.transport), &mirror, &arguments, &[]);
         let listed = listed.and_then(|output| output.succeeded("ls-remote")).map_err(failed)?;
         let listed = String::from_utf8_lossy(&listed);
         let commit = listed.split_whitespace().next().filter(|text| is_commit(text));
@@ -266,7 +266,7 @@ fn fetch(root: &CheckoutRoot, url: &str, repository_cache: &Path, commit: &str) 
     let reference = format!("+{commit}:refs/fullsend/{commit}");
     let words = ["fetch", "--quiet", "--no-tags", "--depth=1", "--end-of-options", url, &reference];
     let fetched =
-        command::fetching(&repository_cache.join(MIRROR), &words, &[], Transport::Http(&root.transport));
+        command::in_own_over(Transport::Http(&root.transport), &repository_cache.join(MIRROR), &words, &[]);
     fetched
         .and_then(|output| output.succeeded("fetch"))
         .map(drop)
@@ -287,10 +287,10 @@ fn create_checkout(
     let mirror = format!("file://{}", repository_cache.join(MIRROR).join(".git").display());
     let reference = format!("refs/fullsend/{commit}");
     let words = ["fetch", "--quiet", "--no-tags", "--depth=1", "--end-of-options", &mirror, &reference];
-    let fetched = command::fetching(&unfinished, &words, &[], Transport::File);
+    let fetched = command::in_own_over(Transport::File, &unfinished, &words, &[]);
     fetched.and_then(|output| output.succeeded("fetch")).map_err(failed)?;
     let words = ["checkout", "--quiet", "--detach", commit];
-    let checked_out = command::fetching(&unfinished, &words, &[], Transport::File);
+    let checked_out = command::in_own_over(Transport::File, &unfinished, &words, &[]);
     checked_out.and_then(|output| output.succeeded("checkout")).map_err(failed)?;
     let config = unfinished.join(".git/config");
     let mut settings = std::fs::read_to_string(&config).map_err(cache_error)?;
@@ -303,8 +303,9 @@ fn create_checkout(
 /// removed is tried again next time; a commit in the mirror is not.
 fn remove_unused(repository_cache: &Path, exclusive: &Exclusive<'_>) {
     let removed = exclusive.prune(MAX_CHECKOUTS).unwrap_or_default();
-    let git =
-        |words: &[&str]| drop(command::fetching(&repository_cache.join(MIRROR), words, &[], Transport::File));
+    let git = |words: &[&str]| {
+        drop(command::in_own_over(Transport::File, &repository_cache.join(MIRROR), words, &[]));
+    };
     for commit in &removed {
         git(&["update-ref", "-d", &format!("refs/fullsend/{commit}")]);
     }

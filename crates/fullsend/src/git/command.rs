@@ -233,15 +233,15 @@ pub fn init(directory: &Path) -> Result<(), GitError> {
 
 /// Runs git in a repository that we made.
 pub fn in_own(directory: &Path, arguments: &[&str], input: &[u8]) -> Result<GitOutput, GitError> {
-    fetching(directory, arguments, input, Transport::None)
+    in_own_over(Transport::None, directory, arguments, input)
 }
 
-/// The same, over a transport.
-pub fn fetching(
+/// The same; git may use the transport.
+pub fn in_own_over(
+    transport: Transport<'_>,
     directory: &Path,
     arguments: &[&str],
     input: &[u8],
-    transport: Transport<'_>,
 ) -> Result<GitOutput, GitError> {
     run(&GitCall { git_directory: &directory.join(".git"), directory, arguments, input, transport })
 }

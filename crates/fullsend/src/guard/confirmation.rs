@@ -45,11 +45,11 @@ impl Guard {
         }
         let answer = match &self.confirmations.confirmer {
             Some(confirmer) => confirmer(tool, input),
-            None => Confirmation::Deny("a person must confirm it, and this run cannot ask one".to_owned()),
+            None => Confirmation::Deny("a person must confirm it, and this run cannot ask anyone".to_owned()),
         };
         match answer {
             Confirmation::Allow => CallDecision::Allow,
-            Confirmation::Deny(why) => self.deny(&format!("the call of {tool} was not confirmed: {why}")),
+            Confirmation::Deny(why) => self.deny(&format!("the call to {tool} was not confirmed: {why}")),
             Confirmation::Pending(how) => self.deny(&how),
         }
     }

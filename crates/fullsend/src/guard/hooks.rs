@@ -85,11 +85,11 @@ impl Guard {
         // Release the lock first: an external scanner may be slow.
         let decision = match state {
             CallState::Unknown => {
-                return self.emit_if_denied(id, tool, self.deny("the model's answer contained no such call"));
+                return self.emit_if_denied(id, tool, self.deny("this call is not in your last answer"));
             }
             CallState::Settled(decision) => return decision,
             CallState::Different => {
-                self.deny("the runtime sent another call than the model's answer contained")
+                self.deny("the runtime changed this call after you made it. Make the call again.")
             }
             CallState::Off(why) => self.deny(why),
             CallState::Denied(decision) => decision,

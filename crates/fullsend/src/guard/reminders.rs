@@ -9,7 +9,12 @@ const SCANNED_AS: &str = "runtime-note";
 
 /// Whether a tool's result, without the runtime's additions, has such an element.
 pub(super) fn is_printed(name: &str, response: &Json) -> bool {
-    response.to_string().to_lowercase().contains(name)
+    match response {
+        Json::String(text) => text.to_lowercase().contains(name),
+        Json::Array(items) => items.iter().any(|item| is_printed(name, item)),
+        Json::Object(fields) => fields.values().any(|value| is_printed(name, value)),
+        Json::Null | Json::Bool(_) | Json::Number(_) => false,
+    }
 }
 
 /// The text with the runtime's own reminders renamed; `None` if it has none.

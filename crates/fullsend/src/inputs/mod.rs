@@ -1,4 +1,5 @@
-//! Path A: everything that goes into the sandbox is read, digested and scanned on the host before the sandbox exists.
+//! Path A: the harness's files and the repository's instruction files are read, digested and scanned on the host before the
+//! sandbox exists. Host files and `agent_input` are scanned when they are delivered (`provision/host_files.rs`).
 //! Nothing is rewritten. A `ScannedInputs` can only be made here.
 
 pub(crate) mod added_instructions;
@@ -70,12 +71,12 @@ impl ScannedInputs {
         &self.checked
     }
 
-    /// The repository's own instructions to agents. The agent takes them as advice.
+    /// The instructions to agents of the repository, or of the organisation. The agent takes them as advice.
     pub fn instructions(&self) -> Option<&str> {
         self.instructions.as_deref()
     }
 
-    /// What the agent is told to do: the body of its file.
+    /// The agent's system prompt: the body of its file, then what fullsend adds.
     pub fn agent_text(&self) -> &str {
         &self.agent_text
     }
@@ -167,7 +168,8 @@ fn shown(library: &Library, found: &Found) -> String {
     }
 }
 
-/// Scans what the repository and the organisation add; with `fail_mode: closed`, the first critical finding ends the run.
+/// Scans what the repository and the organisation add; with `fail_mode: closed`, the first finding that blocks (`judge::blocks`) ends the
+/// run.
 /// `instruction_file` is the one that the runtime reads.
 pub fn scan_repository(
     ScannedHarness { checked }: ScannedHarness,

@@ -75,7 +75,7 @@ fn wait(control: BorrowedFd<'_>, feed: &Feed, outputs: &[Output; 2]) -> io::Resu
 
 struct Output {
     stream: OutputStream,
-    /// `None` when nobody can write there any more.
+    /// `None` when its writers have closed it.
     pipe: Option<PipeReader>,
 }
 

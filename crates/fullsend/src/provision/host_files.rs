@@ -27,7 +27,7 @@ use crate::runtime::paths;
 /// Where files of variables are.
 const VARIABLES: &str = "/sandbox/workspace/.env.d/";
 
-/// A name by which values in a file of variables are quoted for a shell.
+/// The name of a `.env` file, for which `Quoting::of` picks the quoting of a shell.
 const SHELL_NAME: &str = "variables.env";
 
 /// The largest file that is copied in.
@@ -35,13 +35,15 @@ const MAX_BYTES: u64 = 64 << 20;
 
 #[derive(Debug)]
 pub struct HostFileError {
+    /// `host_files` or `agent_input`.
+    pub field: &'static str,
     pub source: String,
     pub why: String,
 }
 
 impl std::fmt::Display for HostFileError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the host file `{}` {}", self.source, self.why)
+        write!(f, "`{}` `{}` {}", self.field, self.source, self.why)
     }
 }
 
@@ -51,7 +53,7 @@ impl std::error::Error for HostFileError {}
 #[derive(Debug, Default)]
 pub struct Delivered {
     pub mounts: Vec<Mount>,
-    /// Of the files in `.env.d/`.
+    /// The variables that the files in `.env.d/` set.
     pub variables: Vec<(String, String)>,
     /// Files in `.env.d/` that only a shell can read. They are evaluated inside.
     pub shell_files: Vec<ShellFile>,
@@ -68,9 +70,9 @@ pub struct ShellFile {
     pub text: String,
 }
 
-/// All host files and `agent_input`.
-/// All of it is scanned here, after the pre-script, which may have made it, and before there is a sandbox; and is
-/// delivered as it is, whatever was found.
+/// Delivers the host files and `agent_input`. They are scanned here, after the pre-script, which may have made them. A
+/// finding that blocks stops the run; otherwise they are delivered unchanged. Files that need a shell are scanned in
+/// `shell_variables.rs`.
 pub fn deliver(
     harness: &Harness,
     placeholders: &Placeholders<'_>,
@@ -99,8 +101,8 @@ pub fn deliver(
     Ok(delivered)
 }
 
-/// Whether a file could be delivered, as far as that is known before the pre-script, which may still make files of the
-/// host. The names of the variables that it sets.
+/// Checks what can be known before the pre-script, which may still make files of the host, and returns the names of the
+/// variables that the file sets.
 pub fn check(
     file: &HostFile,
     has_pre_script: bool,
@@ -127,7 +129,7 @@ enum HostFileContents {
     Verbatim(Vec<u8>),
 }
 
-/// The path inside, without the other name of the workspace.
+/// The path inside. `/tmp/workspace` is an alias of `/sandbox/workspace`.
 fn target(file: &HostFile) -> String {
     file.dest.as_str().replacen("/tmp/workspace", "/sandbox/workspace", 1)
 }
@@ -167,7 +169,7 @@ fn load(
     sources: VariableLookup<'_>,
     values: VariableLookup<'_>,
 ) -> Result<Option<HostFileContents>, HostFileError> {
-    let wrong = |why: String| HostFileError { source: file.src.raw().to_owned(), why };
+    let wrong = |why: String| HostFileError { field: "host_files", source: file.src.raw().to_owned(), why };
     let optional = file.optional == Some(true);
     let path = match file.src.expand(sources) {
         Ok(path) if path.is_empty() && optional => return Ok(None),
@@ -285,7 +287,7 @@ fn note_credential(
     bytes
 }
 
-/// In a document values are as programs read them, without what JSON writes around them.
+/// A JSON document is parsed, so that values are found without JSON's escapes.
 fn secrets_of(field: &str, value: &Json, found: &mut Vec<(&'static str, String)>) {
     match value {
         Json::String(text) => {
@@ -306,7 +308,7 @@ pub fn input_directory(
     repository: &Path,
     variables: VariableLookup<'_>,
 ) -> Result<PathBuf, HostFileError> {
-    let wrong = |why: String| HostFileError { source: input.raw().to_owned(), why };
+    let wrong = |why: String| HostFileError { field: "agent_input", source: input.raw().to_owned(), why };
     let path = input
         .expand(variables)
         .map_err(|name| wrong(format!("needs the variable {name}, which is not set")))?;
@@ -327,6 +329,6 @@ pub fn input_directory(
     if place.starts_with(&root) {
         Ok(place)
     } else {
-        Err(wrong("leads out of its place through a link".to_owned()))
+        Err(wrong("is a symbolic link to a place outside its directory".to_owned()))
     }
 }

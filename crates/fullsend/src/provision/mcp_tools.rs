@@ -49,7 +49,7 @@ fn endpoints_of<'p>(url: &'p ServerUrl, policy: &'p mut Policy) -> impl Iterator
     let host = policy::Host::parse(host).ok();
     let speaks = move |endpoint: &&mut Endpoint| {
         let is_named = host.as_ref().is_some_and(|host| endpoint.host.matches(host));
-        is_named && endpoint.ports.contains(&port) && endpoint.speaks_for(path)
+        is_named && endpoint.ports.contains(&port) && endpoint.covers_path(path)
     };
     policy.networks.iter_mut().flat_map(|network| &mut network.endpoints).filter(speaks)
 }

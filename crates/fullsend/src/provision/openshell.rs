@@ -174,7 +174,7 @@ fn links_that_stay(context: &RunContext<'_>, repository_name: &str) -> Result<Ve
 fn refuse_shell_files(delivered: &Delivered) -> Result<(), ProvisionError> {
     let Some(file) = delivered.shell_files.first() else { return Ok(()) };
     let why = "has the logic of a shell, which is not evaluated for an OpenShell sandbox".to_owned();
-    Err(ProvisionError::HostFile(HostFileError { source: file.source.clone(), why }))
+    Err(ProvisionError::HostFile(HostFileError { field: "host_files", source: file.source.clone(), why }))
 }
 
 /// What the tunnel carries: the model gateway, the proxy of the API servers, and the sockets that a sandbox of this machine

@@ -62,8 +62,9 @@ pub fn evaluate(
         scanner
             .file(InputKind::HostFile, &file.target, file.text.as_bytes(), scan::Origin::Configuration)
             .map_err(ProvisionError::Blocked)?;
-        let set = variables(&sandbox, file, &before)
-            .map_err(|why| ProvisionError::HostFile(HostFileError { source: file.source.clone(), why }))?;
+        let set = variables(&sandbox, file, &before).map_err(|why| {
+            ProvisionError::HostFile(HostFileError { field: "host_files", source: file.source.clone(), why })
+        })?;
         let set = placeholders.filter(&file.target, set);
         delivered.mounts.push(mount(&file.target, &env_files::write(&set)));
         delivered.variables.extend(set);

@@ -40,7 +40,7 @@ pub struct McpHttpService {
 pub struct HttpMessage {
     pub client: String,
     pub bytes: Bytes,
-    /// Whether nobody waits for the answer any more.
+    /// Whether the client has stopped waiting for the answer.
     pub is_abandoned: AtomicBool,
 }
 

@@ -117,7 +117,7 @@ pub struct Server {
     runs: PathBuf,
     access: AccessRules,
     backend: ServeBackend,
-    /// Open connections to the store that nobody uses now; at most one for each read.
+    /// Unused open connections to the store; at most one for each read.
     idle_stores: Mutex<Vec<Sessions>>,
     feed: SessionFeed,
     reads: Semaphore,

@@ -139,7 +139,7 @@ pub fn feedback(violations: &[Violation]) -> String {
     let lines = listed(violations);
     format!(
         "Your output was rejected. Problems:\n{lines}Correct the output. The output directory is empty now, so write every \
-         file again."
+         file and return the result again."
     )
 }
 

@@ -1,5 +1,5 @@
 //! Memory as files: rows of the store become files of a wake, and the files that the agent leaves become rows again, with
-//! the commit. Only the harness writes `checkpoint.json`. In the other two standard files it writes one section; the rest is
+//! the commit. Only fullsend writes `checkpoint.json`. In the other two standard files it writes one section; the rest is
 //! the agent's.
 
 use serde_json::{Value as Json, json};
@@ -92,9 +92,9 @@ pub fn writes(summary: &WakeSummary<'_>, kept: &[StateFile], limits: &SessionLim
         let agents = agents.filter(|text| text.len() <= limits.memory_file_bytes / 2);
         // A standard file that the agent removed, broke or made too large keeps its earlier content.
         let text = agents.or_else(|| stored(name).map(str::to_owned)).unwrap_or_default();
-        writes.push(write(MemoryAuthor::Harness, name, put_section(&text, "wake", &section)));
+        writes.push(write(MemoryAuthor::Fullsend, name, put_section(&text, "wake", &section)));
     }
-    writes.push(write(MemoryAuthor::Harness, CHECKPOINT, format!("{:#}\n", checkpoint(summary, &left_out))));
+    writes.push(write(MemoryAuthor::Fullsend, CHECKPOINT, format!("{:#}\n", checkpoint(summary, &left_out))));
     writes.retain(|write| write.file.content.len() <= limits.memory_file_bytes);
     writes
 }

@@ -164,7 +164,7 @@ async fn forward(
                     let pending = relay::PendingAnswer { gateway, exchange, wire, reservation, hides_usage };
                     return Ok(relay::relay(pending, response).await);
                 }
-                (Err(SendError::Busy(_, reason)), Some(model)) => {
+                (Err(SendError::UseFallback(_, reason)), Some(model)) => {
                     reservation.release();
                     let from = request.model.clone();
                     gateway.emit(ModelEvent::ModelFallback { exchange, from, to: model.clone(), reason });
@@ -172,7 +172,7 @@ async fn forward(
                     let request = ModelRequest { model, ..request };
                     reserved = reserve(&gateway, exchange, wire, request, body, parts).await?;
                 }
-                (Err(SendError::Refused(fault) | SendError::Busy(fault, _)), _) => {
+                (Err(SendError::Refused(fault) | SendError::UseFallback(fault, _)), _) => {
                     reservation.release();
                     return Err(fault);
                 }

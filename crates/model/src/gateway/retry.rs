@@ -51,10 +51,10 @@ pub(super) enum SendError {
     /// The request was taken, and no answer came.
     Unanswered(Fault),
     /// Another model may serve it; with the reason.
-    Busy(Fault, String),
+    UseFallback(Fault, String),
 }
 
-/// How often a model is asked for which there is another one.
+/// How many times a model with a fallback is tried.
 const TRIES_BEFORE_FALLBACK: u32 = 3;
 
 pub(super) struct Sending<'a> {
@@ -98,7 +98,7 @@ impl Sending<'_> {
             let too_late = give_up.is_none_or(|until| Instant::now() + wait > until);
             if self.has_fallback && (too_late || tries >= TRIES_BEFORE_FALLBACK) {
                 let fault = Fault::new(FaultKind::Overloaded, failure.reason.clone());
-                return Err(SendError::Busy(fault, failure.reason));
+                return Err(SendError::UseFallback(fault, failure.reason));
             }
             let hopeless =
                 !self.gateway.has_upstream_answered() && tries >= self.gateway.retry.first_contact_tries;

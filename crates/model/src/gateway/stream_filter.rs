@@ -213,7 +213,7 @@ impl StreamFilter {
             }
             Verdict::Stop(reason) => Err(Halt::Stop(reason)),
             Verdict::Replace(reason) | Verdict::Deny(reason) => {
-                let text = format!("[fullsend refused the call to {name}: {reason}]");
+                let text = format!("[fullsend denied the call to {name}: {reason}]");
                 let first = frames.first().cloned().unwrap_or_default();
                 out.extend(codec::text_block(self.wire, &first, block, &text));
                 self.denied.insert(block, text);
@@ -299,7 +299,7 @@ mod tests {
         let answer = pass(vec![ContentBlock::Text("hm".into()), call("Evil")]).unwrap();
         assert_eq!(
             answer.blocks[1],
-            ContentBlock::Text("[fullsend refused the call to Evil: not this one]".into())
+            ContentBlock::Text("[fullsend denied the call to Evil: not this one]".into())
         );
         assert_eq!(answer.stop, StopReason::EndTurn);
         let answer = pass(vec![call("Evil"), call("Bash")]).unwrap();
@@ -341,7 +341,7 @@ mod tests {
         for wire in Wire::ALL {
             let (answer, raw) = pass_in(wire, vec![ContentBlock::Text("hm".into()), call("Evil")]).unwrap();
             let said = answer.blocks.iter().filter_map(ContentBlock::as_text).collect::<String>();
-            assert!(said.contains("[fullsend refused the call to Evil: not this one]"), "{wire:?}: {said}");
+            assert!(said.contains("[fullsend denied the call to Evil: not this one]"), "{wire:?}: {said}");
             assert!(!raw.contains("c-Evil"), "{wire:?}: {raw}");
             assert_eq!(answer.stop, StopReason::EndTurn, "{wire:?}");
             let (answer, raw) = pass_in(wire, vec![call("Bash"), call("Evil")]).unwrap();
@@ -376,7 +376,7 @@ mod tests {
         }
         assert!(raw.contains("c-Bash") && raw.contains("c-Read") && !raw.contains("c-Evil"), "{raw}");
         assert!(
-            raw.contains("refused the call to Evil") && raw.contains(r#""finish_reason":"tool_calls""#),
+            raw.contains("denied the call to Evil") && raw.contains(r#""finish_reason":"tool_calls""#),
             "{raw}"
         );
     }

@@ -310,7 +310,7 @@ fn answers_are_judged_in_both_deliveries() {
     for stream in [true, false] {
         let answer = gateway.ask(&request("go", stream)).unwrap();
         assert_eq!(answer.blocks[0], ContentBlock::Text("a [gone], ".into()));
-        let refused = r#"[fullsend refused the call to Bash: Bash with {"command":"ls"}]"#;
+        let refused = r#"[fullsend denied the call to Bash: Bash with {"command":"ls"}]"#;
         assert_eq!(answer.blocks[1], ContentBlock::Text(refused.into()));
         assert_eq!(answer.stop, crate::wire::StopReason::EndTurn);
     }

@@ -35,7 +35,7 @@ pub(super) fn inspect_answer(
                 }) {
                     Verdict::Pass => {}
                     Verdict::Replace(reason) | Verdict::Deny(reason) => {
-                        let text = format!("[fullsend refused the call to {}: {reason}]", call.name);
+                        let text = format!("[fullsend denied the call to {}: {reason}]", call.name);
                         denied.insert(index, text);
                     }
                     Verdict::Stop(reason) => return Err(Halt::Stop(reason)),

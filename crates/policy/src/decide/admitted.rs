@@ -199,7 +199,7 @@ impl Admitted {
     }
 
     fn speaking<'a>(&'a self, request: &'a InspectedRequest<'_>) -> impl Iterator<Item = &'a Arc<Entry>> {
-        self.readers().filter(|entry| entry.endpoint.speaks_for(request.path.as_str()))
+        self.readers().filter(|entry| entry.endpoint.covers_path(request.path.as_str()))
     }
 
     fn readers(&self) -> impl Iterator<Item = &Arc<Entry>> {
@@ -208,7 +208,7 @@ impl Admitted {
 
     /// The endpoint that names the path most exactly. Equals agree: the policy was checked for that.
     fn governing(&self, path: &str) -> Option<&Arc<Entry>> {
-        let speaking = self.readers().filter(|entry| entry.endpoint.speaks_for(path));
+        let speaking = self.readers().filter(|entry| entry.endpoint.covers_path(path));
         speaking.reduce(
             |best, entry| {
                 if entry.endpoint.specificity() > best.endpoint.specificity() { entry } else { best }

@@ -167,7 +167,7 @@ fn template<'a>(
         policy.networks.iter().flat_map(|network| &network.endpoints).filter(|endpoint| {
             endpoint.ports.contains(&attempt.port) && endpoint.host.matches(&attempt.host)
         });
-    let speaks = |endpoint: &Endpoint| path.is_none_or(|path| endpoint.speaks_for(path.as_str()));
+    let speaks = |endpoint: &Endpoint| path.is_none_or(|path| endpoint.covers_path(path.as_str()));
     here.max_by_key(|endpoint| (endpoint.protocol.reads_requests(), speaks(endpoint), endpoint.specificity()))
 }
 

@@ -166,7 +166,7 @@ impl Writer {
         let exact = addition.asked.first().filter(|_| addition.encoded_slash);
         match (exact, &like.path) {
             (Some(asked), _) => keys.push(("path", self.text(&Pattern::escape(&asked.path)))),
-            (None, Some(scope)) if addition.asked.iter().all(|asked| like.speaks_for(&asked.path)) => {
+            (None, Some(scope)) if addition.asked.iter().all(|asked| like.covers_path(&asked.path)) => {
                 keys.push(("path", self.text(scope.as_str())));
             }
             (None, _) => {}

@@ -140,7 +140,7 @@ fn judge_carrier(text: &str, carrier: &Carrier, origin: Origin) -> Option<Hit> {
     })
 }
 
-/// What nobody has looked at is no reason to believe that there is nothing.
+/// Text that was not scanned is not known to be clean.
 fn unread_carriers(unread: &[Carrier]) -> Option<Hit> {
     let start = unread.iter().map(|carrier| carrier.range.start).min()?;
     let end = unread.iter().map(|carrier| carrier.range.end).max()?;

@@ -306,7 +306,7 @@ impl Folding<'_> {
             };
             match record {
                 Record::Memory { file } => {
-                    rest.memory.push(MemoryWrite { author: MemoryAuthor::Harness, file });
+                    rest.memory.push(MemoryWrite { author: MemoryAuthor::Fullsend, file });
                 }
                 Record::Learning { learning } => rest.learnings.push(learning),
                 Record::Attachment { attachment } => {

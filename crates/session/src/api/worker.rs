@@ -1,5 +1,5 @@
-//! The calls of workers: claim, renew, report, commit. Every write carries the fencing token of its lease; `decide/lease.rs`
-//! has the fence that checks it.
+//! The calls of workers: claim, renew, report, commit. Every write of a running wake carries the fencing token of its lease;
+//! `decide/lease.rs` has the fence that checks it.
 
 use crate::api::sessions::{PAGE_LIMIT, Sessions};
 use crate::decide::children::{self, ChildEffects};
@@ -45,8 +45,7 @@ pub struct Renewal {
     pub interrupted: bool,
 }
 
-/// How long a worker that reports nothing more is remembered. One that runs a long wake reports nothing either; its lease
-/// shows that it lives.
+/// How long a silent worker stays listed. A worker in a long wake is silent too; its lease shows that it is alive.
 const REMEMBERED_MS: i64 = 3_600_000;
 
 /// How much of a worker's description is stored.
@@ -54,11 +53,11 @@ const MAX_DESCRIBED: usize = 50;
 const MAX_DESCRIBED_BYTES: usize = 200;
 
 impl Sessions {
-    /// Stores what a worker says about itself, and forgets workers that have been silent for long. It notifies nobody.
+    /// Stores what a worker says about itself, and forgets workers that have been silent for long. It sends no notification.
     pub fn report_worker(&mut self, worker: &StoredWorker) -> Result<(), SessionError> {
-        let forgotten = Timestamp(worker.seen_ms.0.saturating_sub(REMEMBERED_MS));
+        let forget_before = Timestamp(worker.seen_ms.0.saturating_sub(REMEMBERED_MS));
         let worker = StoredWorker { description: shortened(&worker.description), ..worker.clone() };
-        Ok(self.store.put_worker(&worker, forgotten)?)
+        Ok(self.store.put_worker(&worker, forget_before)?)
     }
 
     /// Removes a worker that ends.
@@ -66,7 +65,7 @@ impl Sessions {
         Ok(self.store.remove_worker(name)?)
     }
 
-    /// The workers that wait for due sessions, those last seen first: at most one page.
+    /// The workers that wait for due sessions, most recently seen first: at most one page.
     pub fn workers(&mut self) -> Result<Vec<StoredWorker>, SessionError> {
         Ok(self.store.workers(PAGE_LIMIT)?)
     }
@@ -78,7 +77,7 @@ impl Sessions {
         worker: &LeaseTerms,
         seed: &mut TimeSeed,
     ) -> Result<Option<ClaimedWake>, SessionError> {
-        // A lost wake that is given up here starts nothing, so the next session is tried. The bound is for safety.
+        // Giving up a lost wake starts nothing, so the next session is tried, at most 1,000 times.
         for _ in 0..1_000 {
             let (claimed, again) = self.claim_once(pick, worker, seed)?;
             if claimed.is_some() || !again {

@@ -113,10 +113,12 @@ pub enum DirectiveError {
 impl fmt::Display for DirectiveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missing => write!(f, "the answer does not end with a <{DIRECTIVE_TAG}> block"),
-            Self::Unclosed => write!(f, "the <{DIRECTIVE_TAG}> block is not closed with </{DIRECTIVE_TAG}>"),
+            Self::Missing => write!(f, "the answer does not end with a <{DIRECTIVE_TAG}> element"),
+            Self::Unclosed => {
+                write!(f, "the <{DIRECTIVE_TAG}> element is not closed with </{DIRECTIVE_TAG}>")
+            }
             Self::NotLast => {
-                write!(f, "text follows the <{DIRECTIVE_TAG}> block; the block must end the answer")
+                write!(f, "text follows the <{DIRECTIVE_TAG}> element; the element must end the answer")
             }
             Self::TooLong { bytes } => write!(f, "the directive has {bytes} bytes, the limit is {MAX_BYTES}"),
             Self::NotJson { why } => write!(f, "the directive is not the expected JSON object: {why}"),

@@ -64,7 +64,7 @@ mod tests {
             verdict(MemoryAuthor::Agent, CHECKPOINT, 1),
             Err(SessionRefusal::MemoryReserved { .. })
         ));
-        assert_eq!(verdict(MemoryAuthor::Harness, CHECKPOINT, 1), Ok(()));
+        assert_eq!(verdict(MemoryAuthor::Fullsend, CHECKPOINT, 1), Ok(()));
         assert!(matches!(
             verdict(MemoryAuthor::Agent, "a", (256 << 10) + 1),
             Err(SessionRefusal::TooLarge { .. })

@@ -124,7 +124,7 @@ impl fmt::Display for SessionRefusal {
             Self::MemoryName { name } => {
                 write!(f, "`{}` is not a memory file name: a relative path is expected", name.escape_debug())
             }
-            Self::MemoryReserved { name } => write!(f, "only the harness writes `{name}`"),
+            Self::MemoryReserved { name } => write!(f, "only fullsend writes `{name}`"),
             Self::Field { what, why } => write!(f, "{what}: {why}"),
             Self::Exists => f.write_str("id: a session with this id already exists"),
             Self::AnsweredElsewhere => f.write_str(

@@ -1,11 +1,11 @@
-//! A session's memory files: rows of the store that a wake sees as files. A commit writes them whole. The harness writes a
+//! A session's memory files: rows of the store that a wake sees as files. A commit writes them whole. Fullsend writes a
 //! section between markers; the rest is the agent's.
 
 use serde::{Deserialize, Serialize};
 
 use crate::log::digest::Sha256Digest;
 
-/// Only the harness writes this file.
+/// Only fullsend writes this file.
 pub const CHECKPOINT: &str = "checkpoint.json";
 pub const SESSION_STATE: &str = "session-state.md";
 pub const WORKING_BUFFER: &str = "working-buffer.md";
@@ -33,11 +33,11 @@ impl MemoryFile {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryAuthor {
-    Harness,
+    Fullsend,
     Agent,
 }
 
-/// Replaces the harness's section of a file, or adds it at the end. Other bytes stay the same.
+/// Replaces fullsend's section of a file, or adds it at the end. Other bytes stay the same.
 #[must_use]
 pub fn put_section(text: &str, section: &str, body: &str) -> String {
     let (open, close) = markers(section);

@@ -5,7 +5,7 @@ use redact::{Severity, rule};
 use super::{Harm, harm};
 use crate::script::{Call, Word};
 
-const ADVICE: &str = "Set only what the task needs, in the harness.";
+const ADVICE: &str = "Run the command without this variable. Only the operator can set it, in the harness.";
 
 pub(super) fn judge(call: &Call) -> Option<Harm> {
     call.assignments
@@ -44,7 +44,7 @@ fn of_variable(name: &str, value: &Word) -> Option<Harm> {
         "http_proxy" | "https_proxy" | "HTTP_PROXY" | "HTTPS_PROXY" | "ALL_PROXY"
             if value.text.contains("://") =>
         {
-            (Severity::Medium, "sends traffic through somebody else")
+            (Severity::Medium, "sends traffic through another server")
         }
         _ => return None,
     };

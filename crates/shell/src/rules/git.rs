@@ -8,6 +8,10 @@ use crate::script::Call;
 const LOSS: &str = "Use `git stash`, `git switch` or `git revert`, which keep the work.";
 const SHARED: &str = "Push to a new branch without force. Rewriting shared history is a person's decision.";
 const CONFIGURATION: &str = "Do not change git's configuration.";
+const HOOKS: &str = "Commit without `--no-verify`, and fix what the hooks report.";
+const REMOTE: &str = "Push to a remote that the repository already has.";
+const TRANSPORT: &str = "Use an https address, and let git choose the program.";
+const CREDENTIALS: &str = "Do not read credentials. The proxy adds them to allowed requests.";
 
 /// Settings that make git run a program or send data elsewhere.
 const RUNS: &[&str] = &[
@@ -95,10 +99,10 @@ fn loss(subcommand: &str, rest: &[&str]) -> Option<Harm> {
             (if everything { Severity::High } else { Severity::Medium }, "throws away uncommitted work")
         }
         "reflog" if rest.first() == Some(&"expire") || rest.first() == Some(&"delete") => {
-            (Severity::High, "deletes the way back")
+            (Severity::High, "deletes the history that an undo needs")
         }
         "gc" if rest.iter().any(|word| word.starts_with("--prune=")) => {
-            (Severity::Medium, "deletes the way back")
+            (Severity::Medium, "deletes the history that an undo needs")
         }
         "filter-branch" | "filter-repo" => (Severity::High, "rewrites all history"),
         "update-ref" if has(rest, "--delete", 'd') => (Severity::High, "deletes a reference"),
@@ -114,7 +118,8 @@ fn loss(subcommand: &str, rest: &[&str]) -> Option<Harm> {
     if is_published {
         return harm(rule::command::GIT_LOSS, severity, detail, SHARED);
     }
-    harm(rule::command::GIT_LOSS, severity, detail, LOSS).map(Harm::ends_with_sandbox)
+    let advice = if subcommand == "commit" { HOOKS } else { LOSS };
+    harm(rule::command::GIT_LOSS, severity, detail, advice).map(Harm::ends_with_sandbox)
 }
 
 fn push(rest: &[&str]) -> Option<Harm> {
@@ -145,8 +150,8 @@ fn push(rest: &[&str]) -> Option<Harm> {
     harm(
         rule::command::GIT_TRICK,
         Severity::Medium,
-        format!("pushes to `{host}`, which is no configured remote"),
-        CONFIGURATION,
+        format!("pushes to a URL of `{host}` instead of a named remote"),
+        REMOTE,
     )
 }
 
@@ -191,7 +196,7 @@ fn trick(settings: &[&str], subcommand: &str, rest: &[&str], call: &Call) -> Opt
             rule::command::GIT_TRICK,
             Severity::Critical,
             "an `ext::` address runs a command",
-            CONFIGURATION,
+            TRANSPORT,
         );
     }
     let runs = ["--upload-pack", "--receive-pack", "--exec", "-u"];
@@ -201,10 +206,10 @@ fn trick(settings: &[&str], subcommand: &str, rest: &[&str], call: &Call) -> Opt
             rule::command::GIT_TRICK,
             Severity::High,
             "names the program that serves the repository",
-            CONFIGURATION,
+            TRANSPORT,
         );
     }
     (subcommand == "credential" && rest.first() == Some(&"fill")).then_some(()).and_then(|()| {
-        harm(rule::command::GIT_TRICK, Severity::High, "prints stored credentials", CONFIGURATION)
+        harm(rule::command::GIT_TRICK, Severity::High, "prints stored credentials", CREDENTIALS)
     })
 }

@@ -10,7 +10,7 @@ use crate::script::Call;
 use crate::target;
 use scan::ssrf::{self, url};
 
-const ADVICE: &str = "Check the address letter by letter, and use the one you know.";
+const ADVICE: &str = "Use the full address with the host's real name.";
 
 const KNOWN: &[&str] = &[
     "github.com",
@@ -88,7 +88,7 @@ fn of_address(word: &str) -> Option<Harm> {
         return harm(
             rule::command::LOOKALIKE_HOST,
             Severity::High,
-            format!("the host `{host}` is written in disguise"),
+            format!("the host `{host}` is written so that it looks like another"),
             ADVICE,
         );
     }

@@ -56,11 +56,16 @@ pub(super) fn judge<'v>(line: &'v ParsedLine, judged: &mut Vec<Judged<'v>>) {
 fn of_call(line: &ParsedLine, call: &Call) -> Option<super::Harm> {
     let inside = || line.inside(call);
     if call.name.is_encoded {
-        return harm(RULE, Severity::High, format!("`{}` is spelled in escapes", call.name.text), ADVICE);
+        return harm(
+            RULE,
+            Severity::High,
+            format!("`{}` is written with escape sequences", call.name.text),
+            ADVICE,
+        );
     }
     let has_spaces = |text: &str| text.contains("$IFS");
     if has_spaces(&call.name.text) || call.words().any(has_spaces) {
-        return harm(RULE, Severity::High, "spaces are made of $IFS", ADVICE);
+        return harm(RULE, Severity::High, "`$IFS` stands for spaces", ADVICE);
     }
     // `$(npm bin)/eslint` names a directory, and then a program in plain words.
     let is_located = call.name.text.contains(")/") && inside().all(|inner| inner.is(LOCATORS));

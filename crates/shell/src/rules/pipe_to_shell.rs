@@ -29,7 +29,8 @@ pub(super) fn judge<'v>(line: &'v ParsedLine, judged: &mut Vec<Judged<'v>>) {
 }
 
 fn found(fetcher: &Call, shell: &Call) -> Option<super::Harm> {
-    let detail = format!("what `{}` fetches is run by `{}` unread", fetcher.program(), shell.program());
+    let detail =
+        format!("`{}` runs what `{}` downloads, and nobody has read it", shell.program(), fetcher.program());
     harm(RULE, Severity::High, detail, ADVICE)
 }
 
@@ -52,7 +53,8 @@ fn through_a_file<'v>(line: &'v ParsedLine, judged: &mut Vec<Judged<'v>>) {
         let runs_file = is_file(&call.name.text)
             || (is_interpreter(call) && call.operands().take(1).any(|word| is_file(&word.text)));
         if runs_file {
-            let detail = format!("`{}` was fetched by the same command and nobody read it", call.name.text);
+            let detail =
+                format!("`{}` was downloaded by the same command, and nobody has read it", call.name.text);
             judged.extend(harm(RULE, Severity::High, detail, ADVICE).map(|harm| (harm, Some(call))));
         }
     }

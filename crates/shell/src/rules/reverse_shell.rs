@@ -1,4 +1,4 @@
-//! Handing a shell to somebody on the network.
+//! Giving another machine on the network a shell.
 
 use redact::{Severity, rule};
 

@@ -27,7 +27,7 @@ pub fn shorten(command: &str, output: &str, succeeded: Option<bool>) -> Option<S
         return None;
     }
     let lines = output.lines().count();
-    let summary = summary(&plain).map(|line| format!(" Its last words: {line}")).unwrap_or_default();
+    let summary = summary(&plain).map(|line| format!(" Its last line: {line}")).unwrap_or_default();
     Some(format!("`{check}` passed; {lines} lines of its output were left out.{summary}"))
 }
 
@@ -142,7 +142,7 @@ mod tests {
         .unwrap();
         assert_eq!(
             short,
-            "`cargo test` passed; 201 lines of its output were left out. Its last words: test result: ok. 200 passed; 0 failed"
+            "`cargo test` passed; 201 lines of its output were left out. Its last line: test result: ok. 200 passed; 0 failed"
         );
         assert!(shorten("RUST_LOG=x cargo test 2>&1", &log("done"), Some(true)).is_some());
     }

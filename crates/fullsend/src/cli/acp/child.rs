@@ -1,18 +1,16 @@
 //! One command of this program in a project: its words, its standard input, and its output line by line.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
 use crate::acp::failed;
 use crate::cli::exit::Exit;
-use crate::cli::json_lines::read_start;
+use crate::cli::own_command;
 use crate::json_rpc::RpcFailure;
-use crate::render::diagnostics::clean_text;
 
-/// The longest line of a command, and the most of its errors.
+/// The longest line of a command.
 const MAX_LINE: u64 = 8 << 20;
-const MAX_ERRORS: u64 = 256 << 10;
 
 pub(super) struct ChildCommand<'a> {
     pub(super) directory: &'a Path,
@@ -35,15 +33,8 @@ impl<'a> ChildCommand<'a> {
     }
 
     pub(super) fn spawn(&self) -> Result<Child, RpcFailure> {
-        let cannot = |error: std::io::Error| failed(format!("cannot start a command: {error}"));
-        Command::new(std::env::current_exe().map_err(cannot)?)
-            .args(&self.arguments)
-            .current_dir(self.directory)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(cannot)
+        own_command::spawn(self.directory, &self.arguments)
+            .map_err(|error| failed(format!("cannot start a command: {error}")))
     }
 
     /// Reads everything, and waits for the command. `before_reaped` is called while the process still has its number.
@@ -53,26 +44,10 @@ impl<'a> ChildCommand<'a> {
         on_line: &mut dyn FnMut(&str),
         before_reaped: impl FnOnce(),
     ) -> ChildEnd {
-        let mut input = child.stdin.take();
-        let output = child.stdout.take();
-        let errors = child.stderr.take();
-        let errors = std::thread::scope(|scope| {
-            scope.spawn(move || {
-                if let Some(input) = &mut input {
-                    // A command that ends early reads nothing more.
-                    drop(input.write_all(&self.input));
-                }
-            });
-            let errors =
-                scope.spawn(move || errors.map(|from| read_start(from, MAX_ERRORS)).unwrap_or_default());
-            if let Some(output) = output {
-                read_lines(BufReader::new(output), on_line);
-            }
-            errors.join().unwrap_or_default()
-        });
+        let read = |output| read_lines(BufReader::new(output), on_line);
+        let ((), errors) = own_command::exchange(&mut child, &self.input, read);
         before_reaped();
         let exit_code = child.wait().ok().and_then(|status| status.code());
-        let errors = clean_text(String::from_utf8_lossy(&errors.bytes).trim_end());
         ChildEnd { exit_code, errors }
     }
 

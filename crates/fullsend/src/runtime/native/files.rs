@@ -31,15 +31,13 @@ pub fn read(path: &str, offset: Option<usize>, limit: Option<usize>) -> ToolOutc
         Err(error) => return failed(path, &error),
     };
     let mut bytes = Vec::new();
-    let most = if offset.is_some() || limit.is_some() { MAX_EDITED } else { MAX_OUTPUT as u64 };
+    let most = if offset.is_some() || limit.is_some() { MAX_EDITED } else { MAX_OUTPUT as u64 + 1 };
     if let Err(error) = file.take(most).read_to_end(&mut bytes) {
         return failed(path, &error);
     }
     let text = String::from_utf8_lossy(&bytes);
     let lines = text.split_inclusive('\n').skip(offset.unwrap_or(1).saturating_sub(1));
-    let mut kept: String = lines.take(limit.unwrap_or(usize::MAX)).collect();
-    kept.truncate(kept.floor_char_boundary(MAX_OUTPUT));
-    ToolOutcome::ok(kept)
+    ToolOutcome::start_of(lines.take(limit.unwrap_or(usize::MAX)).collect())
 }
 
 /// The file of a skill that the harness gave.
@@ -73,7 +71,7 @@ pub fn edit(path: &str, old: &str, new: &str, all: bool) -> ToolOutcome {
             ToolOutcome::error(format!("`old` occurs {many} times in {path}: add more of the text around it"))
         }
         count => match std::fs::write(path, text.replace(old, new)) {
-            Ok(()) => ToolOutcome::ok(format!("replaced {count} times")),
+            Ok(()) => ToolOutcome::ok(format!("occurrences replaced: {count}")),
             Err(error) => failed(path, &error),
         },
     }
@@ -99,7 +97,7 @@ pub fn glob(pattern: &str, place: &str) -> ToolOutcome {
     let more = found.len().saturating_sub(MAX_LISTED);
     found.truncate(MAX_LISTED);
     if more > 0 || walked.is_err() {
-        found.push("(more files match)".to_owned());
+        found.push("(the list is incomplete)".to_owned());
     }
     ToolOutcome::ok(found.join("\n"))
 }

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::tool_outcome::{MAX_OUTPUT, ToolOutcome};
+use super::tool_outcome::{CUT, MAX_OUTPUT, ToolOutcome};
 
 const MAX_TIME: Duration = Duration::from_secs(120);
 
@@ -16,7 +16,7 @@ pub fn bash(command: &str) -> ToolOutcome {
 /// Every image has grep.
 pub fn grep(pattern: &str, place: &str) -> ToolOutcome {
     let mut command = Command::new("grep");
-    let outcome = run(command.args(["-rnIE", "--exclude-dir=.git", "-e", pattern, "--", place]));
+    let outcome = run(command.args(["-rnHIE", "--exclude-dir=.git", "-e", pattern, "--", place]));
     // Exit code 1 means that nothing was found.
     if outcome.is_error && outcome.text.trim() == "(exit status: 1)" { ToolOutcome::ok("") } else { outcome }
 }
@@ -54,7 +54,11 @@ fn collect(mut stream: impl Read + Send + 'static) -> std::thread::JoinHandle<St
     std::thread::spawn(move || {
         let mut kept = Vec::new();
         drop((&mut stream).take(MAX_OUTPUT as u64).read_to_end(&mut kept));
-        drop(std::io::copy(&mut stream, &mut std::io::sink()));
-        String::from_utf8_lossy(&kept).into_owned()
+        let rest = std::io::copy(&mut stream, &mut std::io::sink());
+        let mut text = String::from_utf8_lossy(&kept).into_owned();
+        if rest.is_ok_and(|rest| rest > 0) {
+            text.push_str(CUT);
+        }
+        text
     })
 }

@@ -3,6 +3,9 @@
 /// The most that a result may be.
 pub const MAX_OUTPUT: usize = 64 << 10;
 
+/// The end of a text that was longer.
+pub const CUT: &str = "\n(cut here: the limit is 64 KiB)";
+
 /// What a tool gave back.
 #[derive(Debug)]
 pub struct ToolOutcome {
@@ -13,6 +16,15 @@ pub struct ToolOutcome {
 impl ToolOutcome {
     pub fn ok(text: impl Into<String>) -> Self {
         Self { text: text.into(), is_error: false }
+    }
+
+    /// Text that may be longer than a result; the rest is left out.
+    pub fn start_of(mut text: String) -> Self {
+        if text.len() > MAX_OUTPUT {
+            text.truncate(text.floor_char_boundary(MAX_OUTPUT));
+            text.push_str(CUT);
+        }
+        Self::ok(text)
     }
 
     pub fn error(text: impl Into<String>) -> Self {

@@ -37,7 +37,7 @@ pub fn offered(
     let output = output_schema.cloned().unwrap_or(json!({ "type": "object" }));
     tools.push(Tool {
         name: FINISH.to_owned(),
-        description: "Return the result and end the run. Call it once, when your work is done.".to_owned(),
+        description: "Return the result. Call it when your work is done.".to_owned(),
         schema: json!({ "type": "object", "properties": { "output": output }, "required": ["output"] }),
     });
     tools
@@ -48,11 +48,12 @@ fn described(name: &str) -> (&'static str, Json) {
     let object = |properties: Json, required: &[&str]| json!({ "type": "object", "properties": properties, "required": required });
     match name {
         "Bash" => (
-            "Run a command with /bin/sh in the repository.",
+            "Run a command with /bin/sh in the repository, for at most 120 seconds. Processes that it leaves behind are \
+             killed. Output beyond 64 KiB is cut.",
             object(json!({ "command": text }), &["command"]),
         ),
         "Read" => (
-            "Read a file. `offset` is the first line, counted from 1; `limit` is the number of lines.",
+            "Read a file, at most 64 KiB of it. `offset` is the first line, counted from 1; `limit` is the number of lines.",
             object(
                 json!({ "path": text, "offset": { "type": "integer" }, "limit": { "type": "integer" } }),
                 &["path"],

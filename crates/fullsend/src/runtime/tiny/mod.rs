@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(
             answer.text,
             json!({ "allowed": false }).to_string(),
-            "the model's answer contained no such call"
+            "this call is not in your last answer"
         );
     }
 }

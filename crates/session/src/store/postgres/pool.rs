@@ -1,5 +1,5 @@
 //! The connections of one process to one server. Each call takes one and gives it back, so that a process with many threads
-//! needs few. One of them receives notifications for all threads; calls use it too while nobody waits, so that an idle worker
+//! needs few. One of them receives notifications for all threads; calls use it too while no thread waits, so that an idle worker
 //! has one connection.
 
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use crate::store::StoreError;
 /// The most connections of one process. A call holds one only while it talks to the server.
 const MAX_CONNECTIONS: usize = 8;
 
-/// How long a connection is kept that nobody uses.
+/// How long an unused connection is kept.
 const IDLE_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long a thread waits before it looks whether it must receive notifications itself.
@@ -149,14 +149,14 @@ impl Pool {
         PooledConnection { pool: Arc::clone(self), connection: Some(connection), is_listener: false }
     }
 
-    /// The connection that receives notifications, if nobody waits for them now.
+    /// The connection that receives notifications, if no thread waits for them now.
     fn borrow_listener(&self) -> Option<PostgresConnection> {
         let connection = self.listener.try_lock().ok()?.take()?;
         // A broken one is dropped, and the next thread that waits makes another.
         connection.client.is_usable().then_some(connection)
     }
 
-    /// Closes the connections that nobody has used for a while.
+    /// Closes connections that have not been used for a while.
     fn close_idle(&self) {
         let mut connections = lock(&self.connections);
         let before = connections.idle.len();

@@ -1,4 +1,4 @@
-//! The table of workers. A write of it notifies nobody.
+//! The table of workers. Writing to it sends no notification.
 
 use tokio_postgres::Row;
 

@@ -64,7 +64,7 @@ impl SqliteStore {
 
     /// Opens a file that exists, for reading only.
     pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
-        // A file that nobody can write has no write-ahead log, and must not get one from a reader.
+        // A file that cannot be written has no write-ahead log, and must not get one from a reader.
         let about = std::fs::metadata(path);
         let is_fixed = about.is_ok_and(|about| about.permissions().mode() & 0o222 == 0);
         let parameters = if is_fixed { "mode=ro&immutable=1" } else { "mode=ro" };
