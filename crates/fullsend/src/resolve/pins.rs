@@ -1,4 +1,4 @@
-//! What the organisation sets explicitly is the floor: a value nearer the repository may be stricter, never weaker.
+//! For a protected field, the organisation's explicit value is a floor: a nearer layer may be stricter, never weaker.
 //! Built-in defaults pin nothing. An exception is an entry in the organisation's `overrides`, and each use is kept.
 
 use yaml::{Diagnostic, MapEntry, Node, Span, Value};
@@ -15,11 +15,11 @@ pub enum Pin {
     StaysTrue,
     /// Once false it stays false.
     StaysFalse,
-    /// One of the words, strictest first: it may move to the front only.
+    /// One of these words, strictest first. It may only move towards the front.
     NotWeaker(&'static [&'static str]),
     /// A number that may only become smaller.
     AtMost,
-    /// A number that may only become smaller, and without which there is no limit.
+    /// Like `AtMost`, and leaving it out is weaker too.
     Limit,
     /// It stays as it is.
     Same,
@@ -31,7 +31,8 @@ pub enum Pin {
     Covered,
 }
 
-/// Every protected field. `policy` and the caps have rules of their own, and `allow_repo_skills` one more.
+/// The protected fields. Not in this list: `policy`, the caps (`CAPS`) and `security.rules`. `allow_repo_skills` has a second
+/// check, `repo_skills`.
 pub const PINS: &[(&str, Pin)] = &[
     ("security.fail_mode", Pin::NotWeaker(&["closed", "open"])),
     ("security.host_scanners.unicode_normalizer", Pin::StaysTrue),
@@ -73,7 +74,7 @@ pub const PINS: &[(&str, Pin)] = &[
     ("confirm_tools", Pin::Superset),
 ];
 
-/// The rules of the guard that layers change, each pinned by its own name.
+/// The field with the settings of the guard's rules. The organisation pins each rule by its name, or all of them with `*`.
 pub const RULES: &str = "security.rules";
 
 /// The key under which the organisation pins every rule.
@@ -148,7 +149,7 @@ fn against(library: &Library, pin: Pin, field: &str, floor: &Node, merged: &Node
     let (said_at, what) = match merged.find(field) {
         Some(chosen) => {
             let (at, what) = weaker(pin, floor, chosen)?;
-            // A built-in value is not a mistake, but a `null` that uncovered it is.
+            // Never point at a built-in file: point at the `null` that brought the default back, or else at the harness.
             let built_in = library.layer_of(at) == LayerKind::Builtin;
             (if built_in { chosen.replaced.last().copied() } else { Some(at) }, what)
         }
@@ -318,7 +319,7 @@ pub fn check_overrides(config: &Config) -> Vec<Diagnostic> {
             let problem = Diagnostic::error("override", entry.field.at, message);
             problems.push(match yaml::closest(&entry.field, fields.iter().copied()) {
                 Some(near) => problem.label(format!("did you mean `{near}`?")),
-                None => problem.help("`security` covers all of it; other fields are named as in a harness"),
+                None => problem.help("write the field as in a harness, such as `budget.usd`; `security` stands for all fields below it"),
             });
         }
         if !is_date(&entry.until) {
@@ -356,7 +357,8 @@ fn is_date(text: &str) -> bool {
     (1..=days).contains(&day)
 }
 
-/// Only the organisation can let repositories bring their own skills: a nearer `true` repeats its word, or is refused.
+/// Only the organisation can let repositories bring their own skills: a `true` in the repository's layer is
+/// accepted only where the organisation sets `true` too.
 pub fn repo_skills(library: &Library, floors: &[Node], merged: &Node) -> Option<Diagnostic> {
     let node = merged.get("allow_repo_skills").filter(|node| node.value == Value::Bool(true))?;
     // Where the organisation says `false` it is a pin like any other.

@@ -1,5 +1,5 @@
-//! Accepted or rejected: first the schema, checked here, then the validation script. Feedback is all that was wrong, in
-//! words that the agent can act on. An `Accepted` can only be made here.
+//! Accepted or rejected: first the schema, checked here, then the validation script. Feedback lists what was
+//! wrong, up to `MAX_VIOLATIONS` for each document, in words that the agent can act on. An `Accepted` can only be made here.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ pub struct Rejected {
     pub expected_is_wrong: bool,
 }
 
-/// The most violations that the agent gets.
+/// The most violations of one document that the agent gets.
 const MAX_VIOLATIONS: usize = 50;
 const MAX_MESSAGE: usize = 500;
 
@@ -48,7 +48,7 @@ pub fn validate<E>(
 ) -> Result<Result<Accepted, Box<Rejected>>, E> {
     let directory = quarantined.directory();
     let file = checked.resolved.harness.output_file.as_str();
-    // Without a schema anything will do, as long as there is something; what the caller expects is something.
+    // Without a schema, the output file may be missing if there is any other file, or if the caller expects a document.
     let lenient = checked.schema.is_none() && (checked.expected.is_some() || !quarantined.files().is_empty());
     let expected = checked.expected.as_ref().map(|expected| (expected, document(directory, &expected.file)));
     let excused = matches!(&expected, Some((expected, Ok(Some(said)))) if (expected.excuses)(said));

@@ -197,7 +197,8 @@ impl Ledger {
         if !self.fits(state.spent.plus(state.reserved).plus(ask)) {
             return None;
         }
-        // Other runs answer when they like, so this one does not wait for them: its answer gets shorter, or it is refused.
+        // Other runs may hold their reservations for long, so this request does not wait for them: it gets a shorter answer
+        // or is refused.
         let output = if by_shared >= least_output { output.min(by_shared) } else { output };
         let ask = cost.with_output(output);
         if let Err(refusal) = self.shared.reserve(ask.money) {
@@ -216,7 +217,7 @@ impl Ledger {
         by_money.min(by_tokens)
     }
 
-    /// Where there is no limit, nothing.
+    /// What is left of each limit. A field without a limit is 0, so check the limit first.
     fn left(&self, taken: Amount) -> Amount {
         let BudgetLimits { usd, tokens, turns } = self.budget;
         let all = Amount {
@@ -232,7 +233,7 @@ impl Ledger {
         self.lock().inputs.parts(body)
     }
 
-    /// Every token at most at the dearest rate.
+    /// The most that the request can cost: every input token at the highest input rate, and the longest answer.
     fn highest_cost(&self, request: &ModelRequest, parts: &InputParts) -> Result<HighestCost, BudgetRefusal> {
         let price = self.prices.price(&request.model);
         if price.is_none() && (self.budget.usd.is_some() || !self.shared.is_empty()) {
@@ -333,7 +334,7 @@ impl Ledger {
         let parts = [
             usd.map(|_| amount.money.to_string()),
             tokens.map(|_| format!("{} tokens", amount.tokens)),
-            turns.map(|_| format!("{} turn", amount.turns)),
+            turns.map(|_| format!("turns: {}", amount.turns)),
         ];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }

@@ -1,7 +1,7 @@
 //! The seccomp filter: what no process inside may ask of the kernel. One program with several answers, written out by
 //! hand because one filter is cheaper than a stack of them and because numbers of the x32 kind must be refused too.
-//! The deny list is the floor: namespaces, mounts, capabilities and Landlock come first, and it closes what they leave of
-//! the kernel. The allow list, where it is asked for, refuses all other calls that are not on it.
+//! The deny list always applies. It refuses the calls that namespaces, mounts, capabilities and Landlock do not already make
+//! harmless. With `SystemCalls::OnlyAllowed`, every call that is not on the allow list is refused too.
 
 use super::allowed_calls::ALLOWED;
 use crate::spec::SystemCalls;
@@ -16,11 +16,12 @@ const AUDIT_ARCH_X86_64: u32 = 0xC000_003E;
 const X32_FIRST: u32 = 0x4000_0000;
 const SYS_OPEN_TREE_ATTR: c_long = 467;
 
-/// Where the kernel puts what the program looks at.
+/// Offsets in the kernel's `struct seccomp_data`.
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 const fn argument(index: u32) -> u32 {
-    // The low half of a 64-bit argument: the kernel itself ignores the high half of a command or a family.
+    // The low half of a 64-bit argument. The kernel ignores the high half of commands, families and protocols, and the flags
+    // that are compared here are all in the low half.
     16 + 8 * index
 }
 
@@ -142,7 +143,7 @@ pub(super) fn program(calls: SystemCalls) -> Vec<Instruction> {
             for number in ALLOWED {
                 program.extend(when(*number, &[answer(ALLOW)]));
             }
-            // A kernel without the call answers so: programs fall back to an older one.
+            // ENOSYS is what a kernel without the call answers, so programs fall back to an older call.
             program.push(answer(error(libc::ENOSYS)));
         }
     }
@@ -162,7 +163,7 @@ fn unless_bits(bits: u32) -> [Instruction; 4] {
     [load(argument(0)), jump(JUMP_ANY_BIT, bits, 0, 1), answer(error(libc::EPERM)), answer(ALLOW)]
 }
 
-/// Both push characters into a terminal as if typed there.
+/// Denies TIOCSTI and TIOCLINUX, which push characters into a terminal as if typed there.
 fn terminal_commands() -> [Instruction; 5] {
     const TIOCSTI: u32 = 0x5412;
     const TIOCLINUX: u32 = 0x541C;
@@ -288,7 +289,7 @@ mod tests {
         }
         assert_eq!(decide(&strict, &call(libc::SYS_read, &[])), ALLOW);
         assert!(ALLOWED.iter().all(|number| !DENIED.contains(number)), "a listed call is denied anyway");
-        assert!(strict.len() < 4096, "the kernel takes no longer program");
+        assert!(strict.len() < 4096, "the kernel's limit is 4096 instructions");
     }
 
     #[test]

@@ -8,6 +8,8 @@ use crate::script::Call;
 
 const ADVICE: &str =
     "Use `rm -r` without `-f` on one directory that the task created, or move the files aside.";
+const MOVE: &str =
+    "Move the files aside. If they must be deleted, say in your result that a person must do it.";
 const FOR_A_PERSON: &str = "Do not do this. Say in your result that a person must do it.";
 const TOP: &[&str] = &[
     "/", "/*", "/.", "~", "~/", "~/*", "$HOME", "$HOME/", "$HOME/*", "/etc", "/usr", "/bin", "/sbin", "/lib",
@@ -80,7 +82,8 @@ fn remove(call: &Call) -> Option<Harm> {
     if is_top(target) {
         return harm(rule::command::DESTRUCTIVE_COMMAND, severity, detail, FOR_A_PERSON);
     }
-    harm(rule::command::DESTRUCTIVE_COMMAND, severity, detail, ADVICE).map(Harm::ends_with_sandbox)
+    let advice = if is_forced { ADVICE } else { MOVE };
+    harm(rule::command::DESTRUCTIVE_COMMAND, severity, detail, advice).map(Harm::ends_with_sandbox)
 }
 
 pub(super) fn is_top(target: &str) -> bool {
@@ -175,7 +178,8 @@ fn database(call: &Call) -> Option<Harm> {
 
 /// A database server in the sandbox ends with it; one elsewhere does not.
 fn lost_data(call: &Call, what: &str) -> Option<Harm> {
-    const ADVICE: &str = "Rename the table or the database, or use a server of the task's own.";
+    const ADVICE: &str =
+        "Rename the table or the database, or use a database server that you started for this task.";
     let harm = harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, what, ADVICE)?;
     let is_local = |host: &str| {
         let name = host.rsplit_once('@').map_or(host, |(_, name)| name);

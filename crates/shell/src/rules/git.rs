@@ -116,10 +116,10 @@ fn loss(subcommand: &str, rest: &[&str]) -> Option<Harm> {
     };
     let detail = format!("`git {subcommand}` {what}");
     if is_published {
-        return harm(rule::command::GIT_LOSS, severity, detail, SHARED);
+        let advice = if subcommand == "commit" { HOOKS } else { SHARED };
+        return harm(rule::command::GIT_LOSS, severity, detail, advice);
     }
-    let advice = if subcommand == "commit" { HOOKS } else { LOSS };
-    harm(rule::command::GIT_LOSS, severity, detail, advice).map(Harm::ends_with_sandbox)
+    harm(rule::command::GIT_LOSS, severity, detail, LOSS).map(Harm::ends_with_sandbox)
 }
 
 fn push(rest: &[&str]) -> Option<Harm> {
@@ -166,7 +166,7 @@ fn trick(settings: &[&str], subcommand: &str, rest: &[&str], call: &Call) -> Opt
         return harm(
             rule::command::GIT_TRICK,
             Severity::High,
-            format!("`-c {name}` makes git run something else"),
+            format!("`-c {name}` can make git run a program, use another server or skip a check"),
             CONFIGURATION,
         );
     }
@@ -185,7 +185,9 @@ fn trick(settings: &[&str], subcommand: &str, rest: &[&str], call: &Call) -> Opt
                 return harm(
                     rule::command::GIT_TRICK,
                     Severity::High,
-                    format!("sets `{name}`, which makes git run something else"),
+                    format!(
+                        "sets `{name}`, which can make git run a program, use another server or skip a check"
+                    ),
                     CONFIGURATION,
                 );
             }

@@ -7,6 +7,8 @@ use super::{Harm, harm};
 use crate::script::Call;
 
 const ADVICE: &str = "Edit these files with the file tools, and only if the task asks for it.";
+const SCHEDULE: &str =
+    "Do not schedule commands. Run the command now, or say in your result that a person must schedule it.";
 
 const STARTUP: &[&str] = &[
     ".bashrc",
@@ -110,7 +112,7 @@ fn schedule(call: &Call) -> Option<Harm> {
     let installs = call.is(&["crontab"]) && !call.has_short('l') && !call.has_short('r');
     let later = call.is(&["at", "batch"]) && !call.fed.is_empty();
     (installs || later).then_some(()).and_then(|()| {
-        harm(rule::command::STARTUP_FILE, Severity::High, "schedules a command for later", ADVICE)
+        harm(rule::command::STARTUP_FILE, Severity::High, "schedules a command for later", SCHEDULE)
     })
 }
 

@@ -21,7 +21,7 @@ pub fn without_pattern(name: &str) -> &str {
     name.split_once('(').filter(|(_, rest)| rest.ends_with(')')).map_or(name, |(tool, _)| tool)
 }
 
-/// The tools for the model: the wanted ones of its own and of its MCP servers, and always `finish`.
+/// The tools that the model is offered: the wanted built-in ones, the wanted ones of MCP servers, and always `finish`.
 pub fn offered(
     wanted: impl Fn(&str) -> bool,
     names_skill: bool,
@@ -49,7 +49,7 @@ fn described(name: &str) -> (&'static str, Json) {
     match name {
         "Bash" => (
             "Run a command with /bin/sh in the repository, for at most 120 seconds. Processes that it leaves behind are \
-             killed. Output beyond 64 KiB is cut.",
+             killed. Standard output comes first, then standard error; each is cut after 64 KiB.",
             object(json!({ "command": text }), &["command"]),
         ),
         "Read" => (
@@ -72,7 +72,8 @@ fn described(name: &str) -> (&'static str, Json) {
         ),
         SKILL => ("Read a skill by its name.", object(json!({ "skill": text }), &["skill"])),
         "Glob" => (
-            "List files whose path matches a pattern, such as `src/**/*.rs`.",
+            "List the files below `path` (default: the current directory) that match a pattern, such as `src/**/*.rs`. The \
+             pattern and the listed names are relative to `path`.",
             object(json!({ "pattern": text, "path": text }), &["pattern"]),
         ),
         _ => (
