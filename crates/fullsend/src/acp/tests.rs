@@ -32,8 +32,8 @@ fn an_editor_reads_what_the_agent_can_do() {
 
 #[test]
 fn requests_are_checked() {
-    let new = decided(&request("session/new", &json!({ "cwd": "/work", "mcpServers": [] })));
-    let wanted = EditorRequest::NewSession { directory: "/work".into() };
+    let new = decided(&request("session/new", &json!({ "cwd": "/project", "mcpServers": [] })));
+    let wanted = EditorRequest::NewSession { directory: "/project".into() };
     assert_eq!(new, EditorMessage::Request { id: json!(7), request: wanted });
     for (method, parameters, code) in [
         ("session/new", json!({ "cwd": "work" }), INVALID_PARAMETERS),
@@ -57,11 +57,15 @@ fn a_prompt_becomes_text() {
         json!({ "type": "resource_link", "name": "a.rs", "uri": "file:///project/src/a.rs" }),
         json!({ "type": "resource", "resource": { "uri": "file:///etc/hosts", "text": "a ``` b\n" } }),
     ];
-    let text = prompt::text(&blocks, Path::new("/work")).unwrap();
+    let text = prompt::text(&blocks, Path::new("/project")).unwrap();
     assert_eq!(text, "Fix this:\nsrc/a.rs\n/etc/hosts:\n````\na ``` b\n````");
     for wrong in [json!([]), json!([{ "type": "image", "data": "" }]), json!([{ "text": "x" }])] {
         let blocks = wrong.as_array().unwrap();
-        assert_eq!(prompt::text(blocks, Path::new("/work")).unwrap_err().code, INVALID_PARAMETERS, "{wrong}");
+        assert_eq!(
+            prompt::text(blocks, Path::new("/project")).unwrap_err().code,
+            INVALID_PARAMETERS,
+            "{wrong}"
+        );
     }
 }
 

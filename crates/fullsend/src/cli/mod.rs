@@ -189,9 +189,7 @@ enum Command {
     #[command(after_help = "Example:\n  fullsend worker")]
     Worker(worker::Arguments),
     /// Create and migrate the tables of a session store, and check that it works
-    #[command(
-        after_help = "Examples:\n  fullsend store migrate\n  fullsend store check --objects s3://acme-agents/sessions"
-    )]
+    #[command(after_help = "Example: fullsend store check --objects s3://acme-agents/sessions")]
     Store(store::Arguments),
     /// Clean up after crashed runs and complete their records
     #[command(after_help = "Example:\n  fullsend sweep")]

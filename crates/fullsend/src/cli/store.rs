@@ -34,6 +34,9 @@ struct Migrate {
 struct Check {
     #[command(flatten)]
     store: StoreOptions,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
@@ -42,11 +45,17 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
             store.migrate()?;
             write_stderr("the session store is up to date\n");
         }
-        Command::Check(Check { store }) => {
+        Command::Check(Check { store, json }) => {
             drop(store.open()?);
+            let location = store.describe_location()?;
+            let objects = store.probe_objects()?;
             let mut out = std::io::stdout().lock();
-            writeln!(out, "store: {} works", store.describe_location()?)?;
-            match store.probe_objects()? {
+            if *json {
+                writeln!(out, "{}", serde_json::json!({ "store": location, "objects": objects }))?;
+                return Ok(Exit::Done);
+            }
+            writeln!(out, "store: {location} works")?;
+            match objects {
                 Some(address) => writeln!(out, "objects: {address} works")?,
                 None => writeln!(out, "objects: in the store")?,
             }

@@ -257,7 +257,9 @@ async fn bodies_and_trailers_pass_while_other_streams_hang() {
     // The proxy answers the one that hangs after the idle time.
     let response = hanging.await.unwrap().unwrap();
     assert_eq!(response.status(), 502);
-    assert_eq!(lab.decisions(2).await, [Allowed, Failed]);
+    // On a busy machine either may end first.
+    let decisions = lab.decisions(2).await;
+    assert!(decisions.contains(&Allowed) && decisions.contains(&Failed), "{decisions:?}");
 }
 
 #[tokio::test]
