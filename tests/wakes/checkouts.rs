@@ -79,7 +79,7 @@ fn one_worker_serves_many_repositories() {
     stage.send(&sessions[0], "once more");
     let ran = stage.world.run(&worker);
     assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{}", ran.err);
-    let said = format!("cannot run session {} here: cannot fetch {address}/one.git", sessions[0]);
+    let said = format!("cannot run session {} here: cannot check out {address}/one.git", sessions[0]);
     assert!(ran.err.contains(&said), "{}", ran.err);
     assert!(!ran.err.contains("a-token-of-the-fleet"), "{}", ran.err);
     assert_eq!(stage.show(&sessions[0])["pending"], 1, "nothing is consumed while the server is away");

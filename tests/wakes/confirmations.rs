@@ -81,5 +81,5 @@ pub fn a_plain_run_denies_what_nobody_can_allow() {
     stage.scenario(&[when("Do your task", json!([shell(PUSH), finish(json!({ "done": true }))]))]);
     let ran = stage.world.run(&["run", "helper", "--json"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.out.contains("a person must confirm it, and this run cannot ask one"), "{}", ran.out);
+    assert!(ran.out.contains("a person must confirm it, and this run cannot ask anyone"), "{}", ran.out);
 }

@@ -126,7 +126,7 @@ pub fn learnings_reach_the_next_session_of_the_agent() {
     let learns = json!({ "summary": "Learned.", "outcome": "sleep", "learnings": [
         { "kind": "lesson", "title": "The cache", "detail": "Clear the cache before the tests." } ] });
     let stage = Stage::new(&[
-        when("What you learned", json!([finish(sleeps("I remember."))])),
+        when("What this agent has learned", json!([finish(sleeps("I remember."))])),
         when(EVERY_WAKE, json!([finish(learns)])),
     ]);
     stage.wakes(&stage.told("one"), 0);
