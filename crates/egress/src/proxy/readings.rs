@@ -5,7 +5,7 @@ use super::refusal::Refusal;
 use crate::http1::{Framing, RequestHead};
 use policy::{CanonicalPath, EncodedSlash, Query};
 
-/// Headers and query parameters that replace the method, in the frameworks that know them; `-` stands for `_` too.
+/// Headers and query parameters that override the method in some frameworks. A `-` also matches `_`.
 const METHOD_NAMES: &[&str] = &["-method", "x-http-method", "x-method"];
 const METHOD_WORDS: &[&str] = &["method-override", "methodoverride", "override-method"];
 

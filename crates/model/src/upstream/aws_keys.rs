@@ -16,7 +16,7 @@ pub struct AwsKeys {
 
 impl AwsKeys {
     /// By the variables of the host: a key, a web identity, a container's endpoint, or a profile in a file. `None` if they name
-    /// nothing. `home` is where the file is that AWS's programs read without being told.
+    /// nothing. `home` contains `.aws/credentials`, which AWS's programs read by default.
     pub fn of_host(
         variable: &dyn Fn(&str) -> Option<String>,
         region: &str,

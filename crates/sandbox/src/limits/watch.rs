@@ -112,7 +112,7 @@ impl DiskWatch {
 mod tests {
     use super::*;
 
-    /// At the assumed speed, nobody writes more than the room that is left between two looks.
+    /// At the assumed speed, processes cannot fill the remaining space between two measurements.
     #[test]
     fn the_less_room_the_sooner_the_next_look() {
         let now = Instant::now();

@@ -79,7 +79,7 @@ pub enum SessionRefusal {
     },
     /// A bundle has a session that the store has already.
     Exists,
-    /// A bundle holds the answer to a tool call that still waits for it. Nobody was asked here.
+    /// A bundle contains the answer to a pending tool call, which was not given on this machine.
     AnsweredElsewhere,
     /// A bundle cannot be imported.
     Bundle {
