@@ -79,6 +79,7 @@ mod properties;
 #[path = "session/proxy.rs"]
 #[expect(dead_code, reason = "the store's own tests need more of it")]
 mod proxy;
+mod python_packages;
 mod questions;
 mod random_harness;
 mod readable;

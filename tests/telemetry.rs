@@ -1,16 +1,15 @@
 //! Spans and metrics of runs and wakes, sent to a collector: what arrives, and what a run does where none answers.
 
-use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use crate::support::{World, example, has_program, root, skip};
+use crate::python_packages::install;
+use crate::support::{World, example, root, skip};
 use crate::wakes::stage::{EVERY_WAKE, Stage, finish, sleeps, when};
 
 const PACKAGE: &str = "opentelemetry-proto==1.39.1";
@@ -195,41 +194,11 @@ fn every_wake_is_sent() {
     assert_eq!(names(spans, "Span")[0], "invoke_agent helper");
 }
 
-/// The directory of a Python with the protocol's own package.
-fn install() -> Result<PathBuf, String> {
-    if std::env::var_os("FULLSEND_TEST_OUTSIDE").is_none() {
-        return Err("set FULLSEND_TEST_OUTSIDE=1 to install opentelemetry-proto from PyPI".to_owned());
-    }
-    if !has_program("python3", "otlp receiver") {
-        return Err("python3 is not installed".to_owned());
-    }
-    let place = root().join("target/cache/opentelemetry");
-    let failed = |error: std::io::Error| error.to_string();
-    fs::create_dir_all(&place).map_err(failed)?;
-    let lock = File::create(place.with_extension("lock")).map_err(failed)?;
-    lock.lock().map_err(failed)?;
-    let python = place.join("bin/python3");
-    let marker = place.join("installed");
-    if fs::read_to_string(&marker).is_ok_and(|installed| installed == PACKAGE) {
-        return Ok(python);
-    }
-    let run = |command: &mut Command| {
-        let output = command.output().map_err(failed)?;
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        if output.status.success() { Ok(()) } else { Err(text) }
-    };
-    run(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
-    let quickly = ["-m", "pip", "install", "--quiet", "--timeout", "5", "--retries", "0", PACKAGE];
-    run(Command::new(&python).args(quickly))?;
-    fs::write(marker, PACKAGE).map_err(failed)?;
-    Ok(python)
-}
-
 /// The receiver parses every request with the messages of the protocol, refuses unknown fields, and checks the ids.
 #[test]
 fn a_receiver_with_the_protocols_own_messages_takes_a_run() {
-    let python = match install() {
-        Ok(python) => python,
+    let python = match install("opentelemetry-proto", "otlp receiver", &[PACKAGE]) {
+        Ok(place) => place.join("bin/python3"),
         Err(why) => return skip("otlp receiver", why.lines().last().unwrap_or("pip failed")),
     };
     let receiver = root().join("tests/fakes/otlp.py");

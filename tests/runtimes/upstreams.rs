@@ -37,12 +37,12 @@ fn claude_works_with_the_token_of_a_subscription() {
     assert!(stage.raw().contains("oauth-2025-04-20"), "the API wants this beta");
 }
 
-#[test]
-fn claude_works_on_vertex() {
-    if !has_program("openssl", "claude_works_on_vertex") {
-        return;
+/// Claude with a service account at a fake of Vertex AI.
+fn claude_on_vertex(test: &str) -> Option<(Stage, Fake)> {
+    if !has_program("openssl", test) {
+        return None;
     }
-    let Some(mut stage) = stage("claude", "Vertex") else { return };
+    let mut stage = stage("claude", "Vertex")?;
     let (key, modulus) = rsa_key(&stage.world);
     let fake = Fake::start("vertex.py", &[&modulus, &good().to_string()]);
     let from = "file:${GOOGLE_APPLICATION_CREDENTIALS}";
@@ -50,6 +50,12 @@ fn claude_works_on_vertex() {
     stage.world.write("repo/.fullsend/providers/model.yaml", provider);
     let file = stage.world.write("service-account.json", service_account(&key, fake.port));
     stage.world = stage.world.env("GOOGLE_APPLICATION_CREDENTIALS", file.to_str().unwrap());
+    Some((stage, fake))
+}
+
+#[test]
+fn claude_works_on_vertex() {
+    let Some((stage, fake)) = claude_on_vertex("claude_works_on_vertex") else { return };
     ends_without(&stage, &["ya29.made", "PRIVATE KEY"]);
     let asked = fake.requests("claude-sonnet-4-5:streamRawPredict");
     assert!(!asked.is_empty());
@@ -90,17 +96,10 @@ fn debug_log(stage: &Stage) -> String {
 
 #[test]
 fn claude_sends_the_format_of_vertex_if_the_harness_selects_it() {
-    if !has_program("openssl", "claude_sends_the_format_of_vertex_if_the_harness_selects_it") {
+    let Some((stage, fake)) = claude_on_vertex("claude_sends_the_format_of_vertex_if_the_harness_selects_it")
+    else {
         return;
-    }
-    let Some(mut stage) = stage("claude", "the format of Vertex") else { return };
-    let (key, modulus) = rsa_key(&stage.world);
-    let fake = Fake::start("vertex.py", &[&modulus, &good().to_string()]);
-    let from = "file:${GOOGLE_APPLICATION_CREDENTIALS}";
-    let provider = VERTEX.replace("PORT", &fake.port.to_string()).replace("FROM", from);
-    stage.world.write("repo/.fullsend/providers/model.yaml", provider);
-    let file = stage.world.write("service-account.json", service_account(&key, fake.port));
-    stage.world = stage.world.env("GOOGLE_APPLICATION_CREDENTIALS", file.to_str().unwrap());
+    };
     select(
         &stage,
         "CLAUDE_CODE_USE_VERTEX=1\nCLOUD_ML_REGION=us-east5\nANTHROPIC_VERTEX_BASE_URL=https://elsewhere.example/v1\n",

@@ -1,48 +1,16 @@
 //! The API as outside programs see it: a validator reads its description, and schemathesis asks everything that it describes. Both
-//! come from PyPI into `target/cache`, once, under a lock, where `FULLSEND_TEST_OUTSIDE` is set: that takes a minute.
+//! come from PyPI, where `FULLSEND_TEST_OUTSIDE` is set: that takes a minute.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
 
 use super::{Served, TOKEN, with_token};
-use crate::support::{World, has_program, root, skip};
+use crate::python_packages::{install, run};
+use crate::support::{World, root, skip};
 
 const PACKAGES: [&str; 2] = ["openapi-spec-validator==0.9.0", "schemathesis==4.32.5"];
-
-/// The directory of the installed programs.
-fn install() -> Result<PathBuf, String> {
-    if std::env::var_os("FULLSEND_TEST_OUTSIDE").is_none() {
-        return Err("set FULLSEND_TEST_OUTSIDE=1 to install schemathesis from PyPI".to_owned());
-    }
-    if !has_program("python3", "api description") {
-        return Err("python3 is not installed".to_owned());
-    }
-    let place = root().join("target/cache/schemathesis");
-    let failed = |error: std::io::Error| error.to_string();
-    fs::create_dir_all(&place).map_err(failed)?;
-    let lock = File::create(place.with_extension("lock")).map_err(failed)?;
-    lock.lock().map_err(failed)?;
-    let marker = place.join("installed");
-    let wanted = PACKAGES.join("\n");
-    if fs::read_to_string(&marker).is_ok_and(|installed| installed == wanted) {
-        return Ok(place.join("bin"));
-    }
-    run(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
-    let quickly = ["install", "--quiet", "--timeout", "5", "--retries", "0"];
-    run(Command::new(place.join("bin/pip")).args(quickly).args(PACKAGES))?;
-    fs::write(marker, wanted).map_err(failed)?;
-    Ok(place.join("bin"))
-}
-
-/// What the program said, or why it failed.
-fn run(command: &mut Command) -> Result<String, String> {
-    let output = command.output().map_err(|error| error.to_string())?;
-    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    if output.status.success() { Ok(text) } else { Err(text) }
-}
 
 fn check(programs: &Path, name: &str, arguments: &[&str]) -> String {
     // Its notes about the test go to a directory of their own.
@@ -53,8 +21,8 @@ fn check(programs: &Path, name: &str, arguments: &[&str]) -> String {
 
 #[test]
 fn what_the_api_describes_is_what_it_answers() {
-    let programs = match install() {
-        Ok(programs) => programs,
+    let programs = match install("schemathesis", "api description", &PACKAGES) {
+        Ok(place) => place.join("bin"),
         Err(why) => return skip("api description", why.lines().last().unwrap_or("pip failed")),
     };
     let described = root().join("schemas/openapi.json");

@@ -1,7 +1,7 @@
 //! Objects of sessions in an S3-compatible store. A fake in Python that shares no code with us checks every signature and fails
 //! on request; moto from PyPI is an independent server.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,8 +11,9 @@ use serde_json::json;
 use super::machines::{goes_on_elsewhere, move_to_another_machine};
 use super::stage::{EVERY_WAKE, Stage, finish, sleeps, wait_for, when};
 use crate::cluster::{Cluster, Durability, free_port};
+use crate::python_packages::install;
 use crate::services::Fake;
-use crate::support::{World, has_program, root, skip};
+use crate::support::{World, has_program, skip};
 
 /// As the fake knows them.
 const ID: &str = "AKIAFAKEFAKEFAKE0002";
@@ -260,35 +261,6 @@ fn workers_of_two_machines_share_a_server_and_an_object_store() {
 
 const PACKAGE: &str = "moto[s3,server]==5.2.5";
 
-/// The program of moto, once, under a lock.
-fn moto() -> Result<PathBuf, String> {
-    if std::env::var_os("FULLSEND_TEST_OUTSIDE").is_none() {
-        return Err("set FULLSEND_TEST_OUTSIDE=1 to install moto from PyPI".to_owned());
-    }
-    if !has_program("python3", "s3 by moto") {
-        return Err("python3 is not installed".to_owned());
-    }
-    let place = root().join("target/cache/moto");
-    let failed = |error: std::io::Error| error.to_string();
-    fs::create_dir_all(&place).map_err(failed)?;
-    let lock = File::create(place.with_extension("lock")).map_err(failed)?;
-    lock.lock().map_err(failed)?;
-    let marker = place.join("installed");
-    if fs::read_to_string(&marker).is_ok_and(|installed| installed == PACKAGE) {
-        return Ok(place.join("bin/moto_server"));
-    }
-    let run = |command: &mut Command| match command.output() {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-        Err(error) => Err(error.to_string()),
-    };
-    run(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
-    let quickly = ["install", "--quiet", "--timeout", "5", "--retries", "0", PACKAGE];
-    run(Command::new(place.join("bin/pip")).args(quickly))?;
-    fs::write(marker, PACKAGE).map_err(failed)?;
-    Ok(place.join("bin/moto_server"))
-}
-
 /// Ends with this value.
 struct Moto(Child);
 
@@ -301,8 +273,8 @@ impl Drop for Moto {
 
 #[test]
 fn an_independent_server_keeps_objects() {
-    let program = match moto() {
-        Ok(program) => program,
+    let program = match install("moto", "s3 by moto", &[PACKAGE]) {
+        Ok(place) => place.join("bin/moto_server"),
         Err(why) => return skip("s3 by moto", why.lines().last().unwrap_or("pip failed")),
     };
     let port = free_port();
