@@ -1,5 +1,5 @@
-//! fullsend as an agent of the Agent Client Protocol, version 1: an editor's messages into what to do, and the events of a run
-//! into updates for the editor. It starts, reads and prints nothing.
+//! fullsend as an agent of the Agent Client Protocol, version 1: turns an editor's messages into actions, and the
+//! events of a run into updates for the editor. It starts, reads and prints nothing.
 
 pub mod prompt;
 pub mod updates;
@@ -22,7 +22,7 @@ const NOT_FOUND: i32 = -32_002;
 pub enum EditorMessage {
     /// Send this now.
     Answer(Json),
-    /// Do this, and answer the request with this id.
+    /// Perform this action, and answer the request with this id.
     Request {
         id: Json,
         request: EditorRequest,
@@ -67,7 +67,7 @@ pub fn decide(message: &[u8], loads_sessions: bool) -> EditorMessage {
     }
 }
 
-/// An agent answers with the newest version that it has; an editor that does not know it closes the connection.
+/// An agent answers with its newest version; an editor that does not support that version closes the connection.
 fn initialize(loads_sessions: bool) -> Json {
     json!({
         "protocolVersion": VERSION,

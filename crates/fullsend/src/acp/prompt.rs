@@ -29,7 +29,7 @@ fn file(resource: &Json, project: &Path) -> Result<String, RpcFailure> {
     let text = resource.get("text").and_then(Json::as_str);
     let text = text.ok_or_else(|| invalid("a file in a prompt must be text"))?;
     let place = place(resource.get("uri").and_then(Json::as_str).unwrap_or_default(), project);
-    // A fence that the text does not have.
+    // A fence that does not occur in the text.
     let mut fence = "```".to_owned();
     while text.contains(&fence) {
         fence.push('`');

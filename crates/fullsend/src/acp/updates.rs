@@ -99,13 +99,13 @@ fn content(text: &str) -> Json {
     json!({ "type": "text", "text": clean_text(text) })
 }
 
-/// What a tool call is called.
+/// The title of a tool call.
 pub fn title(tool: &str, summary: &str) -> String {
     let line = clean_text(&format!("{tool} {summary}")).replace('\n', " ");
     line.trim_end().chars().take(MAX_TITLE).collect()
 }
 
-/// The one value of an input that says most, or all of it.
+/// The most informative value of an input, or the whole input.
 pub fn input_summary(input: &Json) -> String {
     let known = ["command", "cmd", "file_path", "path", "pattern", "url"];
     let value = known.iter().find_map(|key| input.get(key).and_then(Json::as_str));

@@ -1,5 +1,5 @@
-//! `__files`: puts and gets files, as a command inside the sandbox. It is confined like every other command in there, so it
-//! can do nothing that those could not do. It speaks through its standard streams: one line of JSON, then the bytes.
+//! `__files`: puts and gets files, as a command inside the sandbox. It is confined like every other command inside, so
+//! it has no more rights than they have. It speaks through its standard streams: one line of JSON, then the bytes.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -47,7 +47,7 @@ pub enum FilesReply {
     },
 }
 
-/// Why files could not be moved, as programs want to know it.
+/// Why files could not be copied, in a form for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FilesProblem {
@@ -72,7 +72,8 @@ impl FilesProblem {
     }
 }
 
-/// `put PATH MODE`, `put-tree PATH BYTES FILES`, `get PATH BYTES FILES`, `get-file PATH BYTES FILES`. An empty mode leaves it as it is.
+/// `put PATH MODE`, `put-tree PATH BYTES FILES`, `get PATH BYTES FILES`, `get-file PATH BYTES FILES`. An empty mode
+/// does not change the file's mode.
 pub fn main(arguments: &[OsString]) -> ExitCode {
     let words: Vec<&str> = arguments.iter().skip(2).filter_map(|word| word.to_str()).collect();
     let (Some(verb), Some(path)) = (arguments.first().and_then(|verb| verb.to_str()), arguments.get(1))

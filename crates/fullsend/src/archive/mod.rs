@@ -1,5 +1,5 @@
-//! A directory as a tar archive, and back. Unpacking trusts nothing: no entry leaves the target, none goes through a link,
-//! bytes and files are bounded, and what is neither a file, a directory nor a link that stays inside is left out.
+//! A directory as a tar archive, and back. Unpacking trusts nothing: no entry leaves the target, none goes through a
+//! link, and bytes and files are bounded. It skips everything except files, directories and links that stay inside.
 
 pub(crate) mod inside_files;
 
@@ -53,7 +53,8 @@ pub fn pack(directory: &OwnedFd, to: impl Write, caps: TransferCaps) -> io::Resu
     packer.finish()
 }
 
-/// An archive that is put together from several places. What comes later replaces what is there when it is unpacked.
+/// An archive with files from several places. When it is unpacked, a later entry replaces an earlier one with the same
+/// path.
 pub struct Packer<W: Write> {
     builder: Builder<W>,
     counts: ArchiveCounts,
@@ -65,7 +66,8 @@ impl<W: Write> Packer<W> {
         Self { builder: Builder::new(to), counts: ArchiveCounts::default(), caps }
     }
 
-    /// Adds everything below `directory` at the path `at`, but for what `is_left_out` names by its path below it.
+    /// Adds everything below `directory` at the path `at`, except the paths, relative to it, for which `is_left_out` is
+    /// true.
     pub fn tree(
         &mut self,
         directory: &OwnedFd,
@@ -113,7 +115,7 @@ impl<W: Write> Packer<W> {
         match entry.kind {
             FileType::Directory => self.directory(at, entry.status()?.st_mode & 0o777),
             FileType::RegularFile => {
-                // What was a file a moment ago may be something else now.
+                // The file may have been replaced by something else since it was listed.
                 let opened = entry.open()?;
                 let status = rustix::fs::fstat(&opened)?;
                 if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
@@ -124,7 +126,7 @@ impl<W: Write> Packer<W> {
                 self.counts.count(size, self.caps)?;
                 let mut header = header(status.st_mode & 0o777);
                 header.set_size(size);
-                // A file that shrinks meanwhile is filled up, one that grows is cut: the archive stays whole.
+                // A file that shrinks meanwhile is padded, one that grows is cut: the archive stays valid.
                 let exact = File::from(opened).chain(io::repeat(0)).take(size);
                 self.builder.append_data(&mut header, at, exact)
             }
@@ -220,7 +222,7 @@ pub fn stays_inside(path: &Path, link: &Path) -> bool {
     !link.as_os_str().is_empty() && climbs <= above
 }
 
-/// Opens the directory at `path`, and makes what is missing of it.
+/// Opens the directory at `path`, and creates missing parts of the path.
 fn directories(from: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     let mut here = open_beneath(&from, "", OFlags::RDONLY | OFlags::DIRECTORY)?;
     for part in path.components() {

@@ -1,5 +1,5 @@
-//! Where the agent's commands run: in a sandbox of this machine, or in one on an OpenShell gateway. A run starts commands,
-//! reads files by descriptor and closes; it does not ask which of the two it has.
+//! Where the agent's commands run: in a sandbox of this machine, or in one on an OpenShell gateway. A run starts
+//! commands, reads files by descriptor and closes the sandbox; it does not need to know which of the two it has.
 
 pub(crate) mod openshell;
 
@@ -24,7 +24,7 @@ pub enum AgentSandbox {
     Openshell(Box<OpenshellSandbox>),
 }
 
-/// Why a command did not start or did not tell how it ended.
+/// Why a command did not start, or why its exit status is unknown.
 #[derive(Debug)]
 pub enum CommandError {
     Exec(ExecError),
@@ -100,7 +100,7 @@ enum Handle {
 }
 
 impl AgentProcess {
-    /// The pid that the command sees itself under, where it is known.
+    /// The command's pid inside the sandbox, if it is known.
     pub fn pid(&self) -> Option<i32> {
         match &self.handle {
             Handle::Local(process) => Some(process.pid()),
@@ -156,8 +156,7 @@ impl AgentSandbox {
         }
     }
 
-    /// Brings the files that were prepared on this machine to where programs inside find them. What is mounted is there
-    /// already.
+    /// Copies the files that were prepared on this machine into the sandbox. Mounted files are there already.
     pub fn deliver(&self) -> Result<(), OpenshellError> {
         match self {
             Self::Local(_) => Ok(()),
@@ -165,7 +164,7 @@ impl AgentSandbox {
         }
     }
 
-    /// Brings what programs inside have changed to where `root` shows it.
+    /// Copies the changes of programs inside to the directory that `root` shows.
     pub fn collect(&self) -> Result<(), OpenshellError> {
         match self {
             Self::Local(_) => Ok(()),
@@ -181,7 +180,7 @@ impl AgentSandbox {
         }
     }
 
-    /// Where the model gateway is inside, if that is not the usual address.
+    /// The address of the model gateway inside, if it is not the usual one.
     pub fn gateway_address(&self) -> Option<SocketAddr> {
         match self {
             Self::Local(_) => None,
@@ -201,12 +200,12 @@ impl AgentSandbox {
     pub fn kill(&self) {
         match self {
             Self::Local(sandbox) => sandbox.kill(),
-            // What is left is gone with the sandbox, which `close` deletes.
+            // `close` deletes the sandbox and everything that is left in it.
             Self::Openshell(sandbox) => drop(sandbox.end_commands()),
         }
     }
 
-    /// What ran into a limit so far.
+    /// The limits that were reached so far.
     pub fn exceeded(&self) -> Vec<Exceeded> {
         match self {
             Self::Local(sandbox) => sandbox.exceeded(),

@@ -38,7 +38,7 @@ impl Ready {
     }
 }
 
-/// The most that one skill or plugin may bring.
+/// The most bytes that one skill or plugin may have.
 const MAX_FILES: usize = 1_000;
 const MAX_BYTES: u64 = 50 << 20;
 /// Directories included.
@@ -59,7 +59,7 @@ pub enum BootstrapError {
         name: String,
         why: String,
     },
-    /// The guard's word on what was put together.
+    /// The guard refused the assembled files.
     Blocked(Blocked),
     /// The gateway that has the sandbox failed.
     Openshell(OpenshellError),
@@ -116,7 +116,7 @@ pub fn bootstrap(
         scan_inside::Inside { config, repository: &repository, paths_to_scan: &provisioned.paths_to_scan };
     provisioned.sandbox.deliver().map_err(BootstrapError::Openshell)?;
     let scanned = scan_inside::scan(&provisioned.sandbox, guard, &harness.security.host_scanners, &inside);
-    // A scan without an answer says nothing about what it was to read.
+    // A scan that gave no answer does not show that the files are clean.
     if let Some(lost) = provisioned.sandbox.lost() {
         return Err(BootstrapError::Openshell(lost));
     }

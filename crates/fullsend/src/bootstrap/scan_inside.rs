@@ -17,7 +17,7 @@ use crate::guard::{Blocked, Guard};
 use crate::harness::security::HostScanners;
 use crate::runtime::paths::{PROGRAM, WORKSPACE};
 
-/// `scan context` by a name that every program with runs in it answers to, whatever its own commands are.
+/// `scan context` as a hidden command, which every program that embeds fullsend answers, whatever its own commands are.
 pub const COMMAND: &str = "__scan";
 
 const TIME: Duration = Duration::from_secs(60);

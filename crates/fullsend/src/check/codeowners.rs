@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Where GitHub and GitLab look, in their order.
+/// The files that GitHub and GitLab read, in their order.
 pub const PLACES: &[&str] = &[".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS"];
 
 /// Directories whose change can change what an agent may do.

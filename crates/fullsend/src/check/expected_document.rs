@@ -16,7 +16,7 @@ pub struct ExpectedDocument {
     pub validator: Arc<jsonschema::Validator>,
     /// How it is read from the last message of an agent that has no other way to return it.
     pub from_words: fn(&str) -> Option<Json>,
-    /// Whether a document that passes excuses that the harness's own output is missing: the work is not done yet.
+    /// Whether the harness's own output may be missing if this document passes, because the work is not done yet.
     pub excuses: fn(&Json) -> bool,
 }
 

@@ -9,7 +9,7 @@ use crate::harness::template::Template;
 use crate::resolve::Resolved;
 use crate::resolve::library::Library;
 
-/// Attempts beyond this rarely help: the prompt is wrong.
+/// More attempts than this rarely help: then the prompt is wrong.
 const MANY_ITERATIONS: u64 = 3;
 
 pub fn check(library: &Library, resolved: &Resolved, problems: &mut Vec<Diagnostic>) {

@@ -1,5 +1,5 @@
-//! Unix sockets below directories of the host that a policy lets be read. A read-only mount does not keep a process from
-//! connecting to one, and behind it may be a container engine or a message bus of the host.
+//! Unix sockets below host directories that a policy makes readable. A process can connect to a socket on a read-only
+//! mount, and the socket may belong to a container engine or a message bus of the host.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub enum HostSockets {
     None,
     /// The path itself is one.
     Itself,
-    /// These, relative to it, or more than could be looked at.
+    /// Sockets, relative to it, or a tree that is too large to search.
     Below(Vec<PathBuf>),
 }
 

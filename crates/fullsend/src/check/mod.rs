@@ -1,6 +1,6 @@
-//! Checks the files of a harness: references, frontmatter, schemas, policies, credentials. It pulls and starts nothing, and
-//! fetches only what the harness pins by URL. What a run needs of the files comes back as types, so that no later stage parses
-//! them again. `preflight` adds the checks of this host.
+//! Checks the files of a harness: references, frontmatter, schemas, policies, credentials. It pulls and starts nothing,
+//! and fetches only what the harness pins by URL. It returns what a run needs from the files as types, so that no later
+//! stage parses them again. `preflight` adds the checks of this host.
 
 pub(crate) mod agent;
 pub(crate) mod codeowners;
@@ -35,7 +35,7 @@ use output::SchemaFile;
 use policies::CheckedPolicy;
 use providers::ProviderFile;
 
-/// A resolved harness whose files were read and found right. Only [`check`] makes one:
+/// A resolved harness whose files were read and are valid. Only [`check`] makes one:
 ///
 /// ```compile_fail,E0423
 /// fn forge() -> fullsend::Checked {
@@ -92,7 +92,7 @@ pub struct Scripts {
     pub validation: Option<Found>,
 }
 
-/// Checks one resolved harness. It is returned if nothing is wrong that a run would need.
+/// Checks one resolved harness. Returns it unless a run would fail because of an error.
 pub fn check(
     library: &mut Library,
     mut resolved: Resolved,

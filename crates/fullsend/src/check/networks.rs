@@ -12,7 +12,7 @@ use crate::resolve::layers::Found;
 use crate::resolve::library::Library;
 use crate::resolve::registries::Registry;
 
-/// Adds the rules of the named networks to the policy, before it is held against what the organisation allows.
+/// Adds the rules of the named networks to the policy, before the policy is compared with what the organisation allows.
 pub fn add(library: &mut Library, resolved: &Resolved, policy: &mut Policy, problems: &mut Vec<Diagnostic>) {
     for name in &resolved.harness.network {
         let Ok(path) = LocalPath::parse(&format!("networks/{}.yaml", name.value.as_str())) else { continue };
@@ -31,7 +31,7 @@ pub fn add(library: &mut Library, resolved: &Resolved, policy: &mut Policy, prob
     }
 }
 
-/// The rules of one network, as they hold on this host.
+/// The rules of one network, with the registries of this host.
 fn rules(
     library: &mut Library,
     resolved: &Resolved,

@@ -81,7 +81,7 @@ pub fn check(
     }
 }
 
-/// The schema as JSON and compiled, or where and why it is not one.
+/// The schema as JSON and compiled, or where and why it is invalid.
 fn compile(
     library: &Library,
     found: &Found,
@@ -170,7 +170,7 @@ pub fn unmentioned_fields(
     )
 }
 
-/// Prompt and schema belong together: a layer that replaces only one of them will soon fail.
+/// Prompt and schema belong together: a layer that replaces only one of them makes them disagree.
 pub fn half_replaced(library: &Library, resolved: &Resolved) -> Option<Diagnostic> {
     let schema = resolved.harness.schema()?;
     let agent = &resolved.harness.agent;

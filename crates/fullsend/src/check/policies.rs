@@ -32,7 +32,8 @@ impl CheckedPolicy {
     }
 }
 
-/// Reads the policy and holds it against what the organisation says. An exception that was used is kept in `resolved`.
+/// Reads the policy and compares it with what the organisation allows. An exception that was used is stored in
+/// `resolved`.
 pub fn check(
     library: &mut Library,
     resolved: &mut Resolved,
@@ -75,7 +76,7 @@ pub fn check(
     Some(CheckedPolicy { found, policy, effective })
 }
 
-/// What the local sandbox cannot do as the policy says it.
+/// The parts of the policy that the local sandbox cannot enforce.
 pub fn unenforceable(policy: &Policy) -> Vec<Diagnostic> {
     let mut problems: Vec<Diagnostic> = policy::uninspected(policy);
     for path in policy.filesystem.read_only.iter().filter(|path| path.value == "/") {

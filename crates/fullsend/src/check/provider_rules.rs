@@ -1,6 +1,6 @@
-//! The profiles of providers as rules of the policy, as OpenShell composes them: naming a provider opens its profile's endpoints
-//! for its profile's programs. The organisation's limits hold for these rules as for all others. The model's provider opens
-//! nothing: the gateway serves the model.
+//! The profiles of providers as rules of the policy, as OpenShell composes them: naming a provider opens its profile's
+//! endpoints for its profile's programs. The organisation's limits apply to these rules as to all others. The model's
+//! provider opens nothing: the gateway serves the model.
 
 use policy::glob::{Pattern, Separator};
 use policy::{NetworkRule, Policy};

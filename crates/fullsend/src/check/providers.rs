@@ -24,7 +24,7 @@ pub struct ProviderFile {
 }
 
 impl ProviderFile {
-    /// Whether the model gateway may use it. A profile of OpenShell's own for Google's models says it by its category.
+    /// Whether the model gateway may use it. OpenShell's own profile for Google's models marks this with its category.
     pub fn inference_capable(&self) -> bool {
         let by_category =
             self.profile.category == Some(ProviderCategory::Inference) && self.has_google_hosts();
@@ -102,7 +102,7 @@ fn with_profile(
     None
 }
 
-/// Where the credential goes by default, and entries that do not say what their style needs.
+/// Reports where the credential goes by default, and entries that lack a field that their style needs.
 fn unplaced(provider: &Provider, profile: &Profile) -> Vec<Diagnostic> {
     // The model gateway uses the key; the sandbox gets no placeholder for it.
     if profile.inference_capable == Some(true) {
@@ -186,7 +186,8 @@ fn shared_names(harness: &Harness, files: &[ProviderFile], problems: &mut Vec<Di
     }
 }
 
-/// A provider says where a key may go: a nearer file in the place of the organisation's could send it elsewhere.
+/// A provider names the servers that get a key: a nearer file that replaces the organisation's could send the key
+/// elsewhere.
 pub fn replaced(library: &mut Library, files: &[ProviderFile]) -> Vec<Diagnostic> {
     let mut warnings = Vec::new();
     for file in files.iter().filter(|file| file.found.layer == LayerKind::Repository) {

@@ -113,7 +113,7 @@ pub fn scripts(library: &Library, harness: &Harness, problems: &mut Vec<Diagnost
     }
 }
 
-/// A file that may only be checked now if neither a variable nor a script decides about it later.
+/// A file that can be checked now only if neither a variable nor a script determines it later.
 fn host_file(library: &Library, file: &crate::harness::skills::HostFile, problems: &mut Vec<Diagnostic>) {
     let raw = file.src.raw();
     if file.src.variables().next().is_some() || raw.starts_with('/') {
@@ -143,7 +143,8 @@ pub fn remote_or_local(
     }
 }
 
-/// Nothing is fetched for a harness that has an error already: it may be the one that pins what may be fetched.
+/// Nothing is fetched for a harness that has an error already: the error may be in the setting that limits what may be
+/// fetched.
 fn remote(
     library: &Library,
     harness: &Harness,

@@ -1,4 +1,4 @@
-//! Which service of models a provider file means, and which wire formats it takes.
+//! Which model service a provider file means, and which wire formats the service accepts.
 
 use model::translate;
 use model::upstream::{SERVICES, Service};
@@ -14,7 +14,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("aws-bedrock", "bedrock"),
 ];
 
-/// The service of a provider: its profile says so, or is called so, or has Google's hosts.
+/// The service of a provider, from its profile's annotation, its profile's name, or Google's hosts in it.
 pub fn service(provider: &ProviderFile) -> Result<&'static Service, String> {
     let said = provider.profile.annotations.get("vendor").map(String::as_str);
     let name = said.unwrap_or(provider.provider.kind.as_str());
@@ -46,12 +46,12 @@ fn named_wire(provider: &ProviderFile) -> Option<&str> {
 /// How requests of a runtime reach a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServedWires {
-    /// In these wire formats, which both have.
+    /// Directly, in these wire formats, which both support.
     Common(Vec<Wire>),
-    /// In these of the runtime, which the gateway translates.
+    /// In these wire formats of the runtime, which the gateway translates.
     Translated(Vec<Wire>),
-    /// They would be translated if the provider named its wire format. Without a name, a provider of another vendor is
-    /// taken for a mistake.
+    /// Refused: the gateway would translate them if the provider set `wire`. Without it, a provider of another vendor
+    /// is probably a mistake.
     Unnamed,
     None,
 }

@@ -59,7 +59,7 @@ fn is_bound(file: &ProviderFile, endpoint: &Endpoint) -> bool {
         .any(|other| same_host(other) && other.ports.iter().any(|port| endpoint.ports.contains(port)))
 }
 
-/// Whether the profile's pattern has the endpoint's host.
+/// Whether the profile's pattern matches the endpoint's host.
 fn is_within(endpoint: &Endpoint, profile: &Endpoint) -> bool {
     policy::Host::parse(&endpoint.host.to_string()).is_ok_and(|host| profile.host.matches(&host))
 }

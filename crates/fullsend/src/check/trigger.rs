@@ -1,4 +1,4 @@
-//! The `trigger` of a harness: an expression that cannot be used starts nothing, and nobody would notice.
+//! The `trigger` of a harness: an invalid expression would never start the harness, and nobody would notice.
 
 use trigger::Trigger;
 use yaml::{At, Diagnostic};

@@ -7,7 +7,7 @@ use super::{CiSystem, Job, Pipeline, VariableKind, indent};
 const CHECKOUT: &str = "# v4.2.2\nuses: actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683\n";
 const UPLOAD: &str = "# v4.6.2\nuses: actions/upload-artifact@ea165f8d65b6e75b540449e92b4886f43607fa02\n";
 
-/// Why the linter's warning about this event does not hold here.
+/// Why the linter's warning about this event does not apply here.
 const COMMENT_IS_DATA: &str = " # zizmor: ignore[dangerous-triggers] .fullsend is read from the base, and what anybody writes is data for the agent";
 
 /// The branch whose `.fullsend` decides.
@@ -16,7 +16,7 @@ const BASE: &str = "${{ github.event.pull_request.base.ref || github.event.repos
 /// What the agent works on: the head of the pull request that the event is about, or the default branch.
 const HEAD: &str = "${{ github.event.pull_request.head.sha || (github.event.issue.pull_request && format('refs/pull/{0}/head', github.event.issue.number)) || '' }}";
 
-/// What keeps two runs of one harness about the same thing apart.
+/// The concurrency group: one run of a harness at a time for the same issue or pull request.
 const SUBJECT: &str =
     "${{ github.event.pull_request.number || github.event.issue.number || inputs.number || github.run_id }}";
 
@@ -171,7 +171,7 @@ fn run(job: &Job, has_decision: bool) -> String {
     )
 }
 
-/// The variables of the one step that has secrets. What an event sets is for a run by hand.
+/// The variables of the one step that has secrets. Those that an event would set are inputs of a manual run.
 fn environment(job: &Job) -> String {
     let mut text = String::new();
     for (name, kind) in &job.variables {

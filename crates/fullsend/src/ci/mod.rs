@@ -72,7 +72,7 @@ const SET_BY_SYSTEM: &[&str] = &["HOME", "PATH", "CI_JOB_TOKEN"];
 const SET_BY_CI: &[&str] = &["GITHUB_", "RUNNER_", "CI_"];
 
 impl CiSystem {
-    /// The file in the repository that the pipeline is in.
+    /// The path of the pipeline's file in the repository.
     pub fn path(self) -> &'static str {
         match self {
             Self::Github => ".github/workflows/fullsend.yml",

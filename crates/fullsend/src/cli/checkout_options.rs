@@ -77,7 +77,7 @@ impl CheckoutOptions {
                 tracker.and_then(|tracker| tracker.token_variables().iter().find_map(|name| variable(name)))
             }
         };
-        // Every service takes the token as the password; GitHub's installations want this name.
+        // Every service accepts the token as the password; GitHub App tokens need this user name.
         let user = if tracker == Some(TrackerName::Github) { "x-access-token" } else { "oauth2" };
         root.transport.authorization =
             token.map(|token| Secret::new(format!("Basic {}", STANDARD.encode(format!("{user}:{token}")))));

@@ -21,7 +21,7 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Print the pipeline that runs the harnesses, from their `trigger` and what they need
+    /// Print a pipeline that runs the harnesses when their `trigger` accepts an event
     #[command(
         after_help = "Example:\n  fullsend ci render github --write\n  fullsend ci render github --check"
     )]

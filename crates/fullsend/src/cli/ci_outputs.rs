@@ -1,4 +1,4 @@
-//! What the next steps of a CI get of a run, where the CI has a file for it (`GITHUB_OUTPUT`).
+//! The outputs of a run for the next steps of a CI job, if the CI has a file for them (`GITHUB_OUTPUT`).
 
 use std::io::Write as _;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Completion of names that only this machine knows: harnesses, runs, sessions. A shell asks through a variable of our own.
-//! What cannot be read is not offered; nothing is said about it.
+//! Completion of names that only this machine knows: harnesses, runs, sessions. A shell asks through a variable of our
+//! own. Names that cannot be read are silently left out.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -68,7 +68,7 @@ pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Where the learned scanner's weights are, for what runs without a harness.
+/// The path of the learned scanner's weights, for commands without a harness.
 pub fn installed_weights() -> WeightsSearch {
     weights_file::find(&variable)
 }
@@ -190,8 +190,7 @@ impl ConfigurationOptions {
     }
 }
 
-/// The organisation's layer alone, where whoever runs this named it: what a tree that is looked at says about its
-/// organisation does not count.
+/// The organisation's layer alone, if the caller named it. The `org:` of a scanned tree does not count.
 pub fn named_organisation(given: Option<&Path>) -> Result<Option<Library>, Failure> {
     let given = given.map(Path::to_owned).or_else(|| variable("FULLSEND_ORG_DIR").map(PathBuf::from));
     let layer = given.map(|path| organisation_at(path, None)).transpose()?;
@@ -237,7 +236,8 @@ fn named_layer(path: &Path, trusted: Option<&Trusted>) -> Result<Layer, Failure>
 }
 
 impl Trusted {
-    /// The nearest directory above `start` with a layer of its own at the commit: what a pull request adds does not count.
+    /// The nearest directory above `start` with its own layer at the commit: a layer that a pull request adds does not
+    /// count.
     fn repository(&self, start: &Path) -> Result<PathBuf, Failure> {
         for directory in start.ancestors().take_while(|path| path.starts_with(&self.top)) {
             let layer = self.layer_of(directory);
@@ -255,7 +255,7 @@ impl Trusted {
         below.join(".fullsend").to_string_lossy().into_owned()
     }
 
-    /// Lays a directory of the commit out, and says whether there was any.
+    /// Writes a directory of the commit to disk. Returns whether the commit has it.
     fn checkout(&self, directory: &str) -> Result<bool, Failure> {
         trusted::checkout(&self.top, &self.commit, directory, self.place.path())
             .map_err(|error| unread(&error, &self.reference))
@@ -285,7 +285,7 @@ fn unread(error: &TrustedError, reference: &str) -> Failure {
     ))
 }
 
-/// The path below the repository, if it lies there as it is written: what links make of it is not asked.
+/// The path relative to the repository, if it is below it as written. Links are not resolved.
 fn inside(repository: &Path, path: &Path) -> Option<String> {
     let mut plain = PathBuf::new();
     for part in std::path::absolute(path).ok()?.components() {
@@ -308,7 +308,7 @@ fn layer(kind: LayerKind, path: &Path, shown: String) -> Result<Option<Layer>, F
     })
 }
 
-/// As short as it can be said from here.
+/// The shortest form of a path from the current directory.
 fn shown(repository: &Path, path: &str) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     match repository.strip_prefix(&here) {
@@ -317,7 +317,7 @@ fn shown(repository: &Path, path: &str) -> String {
     }
 }
 
-/// `org:` of the repository's config.yaml. What is wrong with that file is said when it is resolved.
+/// `org:` of the repository's config.yaml. Errors in that file are reported when it is resolved.
 fn configured_organisation(own: Option<&Layer>) -> Option<String> {
     let mut sources = Sources::default();
     let found = own?.find("config.yaml")?;

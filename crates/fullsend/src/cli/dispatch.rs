@@ -169,7 +169,7 @@ fn unusable(error: FolderError) -> Failure {
     Failure::new(Exit::Missing, error.to_string())
 }
 
-/// Whose directory relative paths of requests belong to.
+/// The directory that relative paths of requests start from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RelativePaths {
     Here,

@@ -1,5 +1,6 @@
-//! What a run uses of this machine beside its sandbox: programs, keys, space, time, network. Nothing is sent anywhere, but to an
-//! OpenShell gateway and an object store that are named; no value of a key is shown, and each line that is not good says what to do.
+//! What a run uses of this machine beside its sandbox: programs, keys, space, time, network. It contacts only an
+//! OpenShell gateway and an object store, if they are configured. It shows no key, and each line with a problem says
+//! what to do.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

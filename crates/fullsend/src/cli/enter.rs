@@ -118,7 +118,7 @@ fn sandbox_spec(
     Ok((spec, image))
 }
 
-/// In a terminal of the sandbox's own; whoever ends us gets theirs back first.
+/// In the sandbox's own terminal. If we are asked to end, the caller's terminal is restored first.
 fn run_in_terminal(sandbox: &Sandbox, command: &[OsString]) -> Result<Exit, Failure> {
     let no_threads = |error| Failure::new(Exit::SandboxUnavailable, format!("no threads: {error}"));
     let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();

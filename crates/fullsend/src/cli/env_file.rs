@@ -48,7 +48,7 @@ fn parse(text: &str) -> Result<Vec<(String, String)>, String> {
     Ok(all)
 }
 
-/// In quotes as it is; without, up to a comment.
+/// A quoted value as it is; an unquoted one up to a comment.
 fn value(raw: &str) -> Option<String> {
     for quote in ['"', '\''] {
         if let Some(inner) = raw.strip_prefix(quote) {

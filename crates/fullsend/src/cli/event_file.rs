@@ -11,8 +11,8 @@ use super::exit::{Exit, Failure};
 /// The largest payload. GitHub sends 25 MB at most.
 const MAX_BYTES: u64 = 32 << 20;
 
-/// The event in the file: what a forge sends, or with no `kind` what GitLab sends or an event as triggers see it. `None`: no trigger
-/// is about such an event.
+/// The event in the file: a forge's payload, or without `kind` GitLab's payload or an event in the form of triggers.
+/// `None`: triggers do not support this kind of event.
 pub fn read(path: &Path, kind: Option<&str>) -> Result<Option<TriggerEvent>, Failure> {
     let shown = path.display();
     let mut bytes = Vec::new();

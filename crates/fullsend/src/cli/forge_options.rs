@@ -96,7 +96,7 @@ impl TextOptions {
 }
 
 impl Place {
-    /// The issue. A pull request has the comments of an issue too, but on GitLab.
+    /// The issue. A pull request has the comments of an issue, except on GitLab.
     pub fn tracker(
         &self,
         name: Option<TrackerName>,
@@ -158,7 +158,8 @@ pub fn parse_number(text: &str) -> Result<u64, Failure> {
     })
 }
 
-/// What went wrong: the address and the result are the caller's; the rest is the service's.
+/// The error as a failure: a wrong address or result is a mistake of the caller, everything else a fault of the
+/// service.
 pub fn failed(error: &ForgeError) -> Failure {
     let exit = match error {
         ForgeError::Address { .. } | ForgeError::Result(_) => Exit::Invalid,

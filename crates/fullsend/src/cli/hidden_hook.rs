@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use crate::guard::dialect::HookAnswer;
 use crate::guard::hook_client::{self, HookAddress};
 
-/// What the guard reads at most, and one byte to notice more.
+/// The most that the guard reads, and one byte more to detect longer input.
 const MAX_BODY: u64 = (64 << 20) + 1;
 
 /// `RUNTIME closed|open TOKEN`

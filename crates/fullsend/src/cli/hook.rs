@@ -92,7 +92,7 @@ fn judged(phase: HookPhase, how: &How) -> Result<HookAnswer, String> {
     }
 }
 
-/// Everything that is on by default, or one check; what it compares with comes from the environment.
+/// All checks that are on by default, or one check. The tool allowlist and the canary token come from the environment.
 fn judge(how: &How) -> Result<Judge, String> {
     let list = variable("FULLSEND_TOOL_ALLOWLIST");
     let toggles = match &how.only {

@@ -20,10 +20,10 @@ use crate::resolve::{Choices, lock_file, resolve};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// Harnesses to lock; what the file says about others stays [default: all]
+    /// Harnesses to lock; entries of others stay unchanged [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Lock this harness again, with the images that its tags mean now
+    /// Lock this harness again, and resolve the tags of its images anew
     #[arg(long, value_name = "NAME", conflicts_with = "names")]
     update: Vec<String>,
     #[command(flatten)]
@@ -109,7 +109,7 @@ fn lock_one(
         let choices = Choices { forge, ..opened.choices.clone() };
         let mut said = Vec::new();
         let resolved = resolve(&mut opened.library, name, &choices, &mut said);
-        // The harness has blocks for other forges only.
+        // The harness has values for other forges only.
         if said.iter().any(|problem| problem.code == "no-forge-block") {
             continue;
         }

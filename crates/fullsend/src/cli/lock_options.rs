@@ -1,4 +1,4 @@
-//! Whether a command uses only what the lock file has.
+//! Whether a command uses only what the lock file lists.
 
 use clap::Args;
 
@@ -6,7 +6,7 @@ use crate::resolve::Choices;
 
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct LockOptions {
-    /// Use only the remote resources and images that fullsend.lock has, and only as it has them
+    /// Use only the remote resources and images in fullsend.lock, with the digests that it has
     #[arg(long)]
     locked: bool,
 }

@@ -91,7 +91,7 @@ fn answer(server: &ToolServer, message: &HttpMessage) -> Option<Json> {
                     if message.is_abandoned.load(Ordering::SeqCst) {
                         server.cancel(&key);
                     }
-                    // A client that cancelled its call reads that, and waits no longer.
+                    // A client that cancelled its call gets this answer instead of waiting.
                     Some(server.finish(&key, &call, child).unwrap_or_else(|| call.cancelled()))
                 }
             }

@@ -1,5 +1,5 @@
-//! `fullsend migrate`: what an existing directory of configuration means here, file by file, and a patch that removes what has no
-//! effect. It changes nothing itself.
+//! `fullsend migrate`: shows what each file of an existing configuration directory means here, and writes a patch that
+//! removes keys without effect. It changes nothing itself.
 
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -313,7 +313,7 @@ fn write_stderr(text: &str) {
     write_stderr_unchanged(&neutralise(text));
 }
 
-/// The same as it is: our own commands for a CI.
+/// The same without escaping: for our own CI commands.
 fn write_stderr_unchanged(text: &str) {
     drop(std::io::stderr().write_all(text.as_bytes()));
 }

@@ -69,14 +69,14 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     }
 }
 
-/// One price, and where it holds.
+/// One price, and the service that it applies to.
 struct Row<'a> {
     service: &'a str,
     model: &'a str,
     price: &'a Price,
 }
 
-/// The word for prices that the configuration sets.
+/// The label for prices that the configuration sets.
 const CONFIGURED: &str = "config.yaml";
 
 fn load(place: &ConfigurationOptions) -> Result<PriceList, Failure> {
@@ -146,7 +146,7 @@ fn shown(rates: &Rates) -> [String; 4] {
     [rates.input, rates.output, rates.cache_read, rates.cache_write].map(|rate| per_million(rate.0))
 }
 
-/// A billionth of a dollar for a token is a thousandth of one for a million.
+/// A price in nanodollars per token, as dollars per million tokens: divide by 1,000.
 fn per_million(nanos: u64) -> String {
     let text = format!("{}.{:03}", nanos / 1000, nanos % 1000);
     text.strip_suffix('0').map_or(text.clone(), str::to_owned)

@@ -1,5 +1,5 @@
-//! One way everywhere: each command that prints data has `--json`. A command is in the list below only if it prints none, or
-//! prints a document of another format that a program reads as it is.
+//! Each command that prints data has `--json`. The list below has the exceptions: commands that print no data, or that
+//! print a document in another machine-readable format.
 
 use clap::CommandFactory;
 

@@ -1,4 +1,4 @@
-//! Options of `fullsend run` that the original project's workflows use. Those that mean something here do it; each of the
+//! Options of `fullsend run` that the original project's workflows use. Some have the same effect here; each of the
 //! others is accepted with a warning.
 
 use std::path::PathBuf;

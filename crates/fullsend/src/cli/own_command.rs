@@ -1,4 +1,5 @@
-//! A command of this program that another one starts (`acp`, `mcp`): its words, its standard input, its output and its errors.
+//! A command of this program that another one starts (`acp`, `mcp`): its arguments, standard input, standard output and
+//! standard error.
 
 use std::io::{Read, Write};
 use std::path::Path;

@@ -20,7 +20,7 @@ use crate::render::workflow_commands::neutralise_json;
 use crate::render::{actions, colour};
 use crate::run::script_output::OnScriptOutput;
 
-/// Between two looks at the clock.
+/// How often the clock on the live line is updated.
 const TICK: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl Progress {
         }
     }
 
-    /// Lines that stay above, the one that changes below. A thread keeps its clock going.
+    /// Finished lines above, and one line below that changes. A thread updates its clock.
     fn on_terminal(&self) -> Listener {
         let live = Arc::clone(&self.live);
         let ended = Arc::clone(&self.ended);
@@ -160,7 +160,7 @@ fn lock(console: &Mutex<Console>) -> MutexGuard<'_, Console> {
     console.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A line that may be shown, in colour where the terminal has it.
+/// A line to show, in colour if the terminal supports it.
 fn shown(line: &str) -> String {
     let clean = clean_text(line);
     if has_colour(&std::io::stderr()) { colour::paint(&clean) } else { clean }
@@ -184,7 +184,7 @@ fn print_line_to_ci(line: Option<String>) {
     }
 }
 
-/// Where the terminal does not say, 80 columns.
+/// 80 columns if the terminal does not report its width.
 fn width() -> usize {
     let said = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).map(|size| usize::from(size.ws_col));
     said.ok().filter(|columns| *columns > 0).unwrap_or(80)

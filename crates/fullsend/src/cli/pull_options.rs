@@ -14,10 +14,10 @@ use crate::resolve;
 
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct PullOptions {
-    /// Pull an image in a registry every time, if the cache does not have it, or never [default: missing]
+    /// Pull an image from its registry always, only if the cache does not have it, or never [default: missing]
     #[arg(long, value_enum, value_name = "WHEN")]
     pull: Option<PullWhen>,
-    /// Use what the cache has and ask no server; the same as `--pull never`
+    /// Use only the cache and ask no server; the same as `--pull never`
     #[arg(long, conflicts_with = "pull")]
     offline: bool,
 }
@@ -30,7 +30,7 @@ enum PullWhen {
 }
 
 impl PullOptions {
-    /// The same, but a registry is asked every time unless the caller says otherwise.
+    /// The same, but ask the registry every time unless the caller chooses otherwise.
     pub fn or_always(self) -> Self {
         let pull = self.pull.or((!self.offline).then_some(PullWhen::Always));
         Self { pull, ..self }

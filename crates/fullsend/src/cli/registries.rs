@@ -40,7 +40,7 @@ const SYSTEM_FILES: &[(&str, &str, RegistryFormat)] = &[
     ("apt", "/etc/apt/sources.list.d/ubuntu.sources", RegistryFormat::Words),
 ];
 
-/// The registries that this host is set to.
+/// The registries in this host's configuration.
 pub fn of_host() -> Vec<Registry> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let mut found = Vec::new();
@@ -60,7 +60,7 @@ pub fn of_host() -> Vec<Registry> {
     found
 }
 
-/// What cannot be read names no registry.
+/// A file that cannot be read adds no registry.
 fn read(path: &Path) -> String {
     let is_small = path.metadata().is_ok_and(|about| about.is_file() && about.len() <= MAX_BYTES);
     if is_small { std::fs::read_to_string(path).unwrap_or_default() } else { String::new() }

@@ -293,7 +293,7 @@ fn conclude(outcome: &Outcome, arguments: &Arguments) {
     }
 }
 
-/// What a person wants to know at the end, from the run's directory.
+/// The summary at the end, from the run's directory.
 fn closing_lines(outcome: &Outcome, choices: &Choices, place: &ConfigurationOptions) -> Vec<String> {
     let Some(directory) = &outcome.directory else { return Vec::new() };
     let Ok(events) = log::read(&directory.join("events.jsonl")) else { return Vec::new() };
@@ -305,7 +305,7 @@ fn closing_lines(outcome: &Outcome, choices: &Choices, place: &ConfigurationOpti
     closing::lines(&events, &record::fold(&events), &left)
 }
 
-/// What would have allowed the requests that the run was refused; nothing where that cannot be found out.
+/// What would have allowed the refused requests of the run; empty if that is unknown.
 fn advice(
     events: &[Envelope],
     choices: &Choices,

@@ -1,5 +1,5 @@
-//! The options of `fullsend run` that need no harness file: a prompt, input files, variables, and values that replace those of the
-//! harness for one run. Each is recorded, and an organisation's pins hold for each.
+//! The options of `fullsend run` that need no harness file: a prompt, input files, variables, and values that replace
+//! those of the harness for one run. Each is recorded, and the organisation's pins apply to each.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -125,7 +125,7 @@ impl RunOptions {
         self.variables.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// The event that the run is about. `None`: there is none, or no trigger is about such an event.
+    /// The event that the run is about. `None`: there is none, or triggers do not support its kind.
     pub fn read_event(&self) -> Result<Option<TriggerEvent>, Failure> {
         let Some(path) = &self.event else { return Ok(None) };
         event_file::read(path, self.event_kind.as_deref())

@@ -31,7 +31,7 @@ pub enum ResultForm {
 }
 
 impl ResultOptions {
-    /// Prints the file, or copies it. A run that changes only the repository has none.
+    /// Prints the file, or copies it. A run that changes only the repository has no such file.
     pub fn print(&self, file: &Path, usual: ResultForm, stdout_has_events: bool) -> Result<(), Failure> {
         let bytes = match std::fs::read(file) {
             Ok(bytes) => bytes,

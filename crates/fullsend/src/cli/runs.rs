@@ -70,7 +70,7 @@ enum Command {
     /// Add up what the runs cost, by day, harness or repository
     #[command(after_help = "Example:\n  fullsend runs cost --by harness --since 7d")]
     Cost(cost::Arguments),
-    /// Cancel a run that goes on; it ends in its own order, with its record
+    /// Cancel a running run; it shuts down cleanly and completes its record
     #[command(after_help = "Example:\n  fullsend runs cancel latest")]
     Cancel {
         #[command(flatten)]

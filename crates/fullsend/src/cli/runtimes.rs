@@ -85,7 +85,7 @@ fn show(json: bool, search: &ProgramSearch) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The program as it is found here, in words.
+/// Where the program was found, as text.
 fn found(runtime: &'static Runtime, search: &ProgramSearch) -> String {
     match runtime.find_program(search) {
         Ok(None) => "this program".to_owned(),

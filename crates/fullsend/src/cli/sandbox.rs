@@ -154,7 +154,7 @@ fn prepare_image(name: &str, pull: &PullOptions) -> Result<Image, Failure> {
     image::prepare(&path, &cache, Caps::default()).map_err(|error| failed(error.to_string()))
 }
 
-/// A place for this sandbox's state; what dead ones left there goes.
+/// The directory of this sandbox's state. Leftovers of dead sandboxes there are removed.
 fn state_directory() -> Result<PathBuf, Failure> {
     let parent = super::run::runs_directory()?.with_file_name(policy_sandbox::SANDBOXES);
     let made = std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700)
@@ -174,15 +174,15 @@ fn state_directory() -> Result<PathBuf, Failure> {
     Ok(parent.join(uuid::Uuid::now_v7().to_string()))
 }
 
-/// Runs a command with pipes in the place of our own descriptors: one of a host directory would be a way out, one of a
-/// terminal a way to type into it.
+/// Runs a command with pipes instead of our own descriptors: through the descriptor of a host directory a program could
+/// leave the sandbox, and through that of a terminal it could type into it.
 fn relay(policy_sandbox: &PolicySandbox, command: &[OsString], cancel: &Cancel) -> Result<u8, Failure> {
     let mut command = Command::new(command.to_vec());
     command.working_directory.clone_from(&policy_sandbox.directory);
     (command.stdin, command.stdout, command.stderr) = (Stdio::Pipe, Stdio::Pipe, Stdio::Pipe);
     let mut process = policy_sandbox.sandbox.exec(command).map_err(|error| failed(error.to_string()))?;
     if let Some(mut input) = process.stdin.take() {
-        // Nobody waits for it: it ends with its input, with the command, or with us.
+        // This thread is not joined: it ends with its input, with the command, or with us.
         std::thread::spawn(move || drop(std::io::copy(&mut std::io::stdin().lock(), &mut input)));
     }
     let copies = [
@@ -190,7 +190,7 @@ fn relay(policy_sandbox: &PolicySandbox, command: &[OsString], cancel: &Cancel) 
         process.stderr.take().map(|from| pass(from, std::io::stderr())),
     ];
     let code = wait(policy_sandbox, &process, cancel);
-    // What it started goes with it; then both pipes come to their end.
+    // Kills the processes that it started too; then both pipes end.
     policy_sandbox.sandbox.kill();
     for copy in copies.into_iter().flatten() {
         drop(copy.join());
@@ -209,7 +209,7 @@ fn pass(mut from: impl Read + Send + 'static, mut to: impl Write + Send + 'stati
     })
 }
 
-/// Until it ends. What we are asked to end is passed on to the command, and at the second time everything is killed.
+/// Waits until it ends. The first request to end is passed on to the command; the second kills everything.
 fn wait(policy_sandbox: &PolicySandbox, process: &Process, cancel: &Cancel) -> Result<u8, Failure> {
     let mut is_signalled = false;
     loop {
@@ -224,7 +224,7 @@ fn wait(policy_sandbox: &PolicySandbox, process: &Process, cancel: &Cancel) -> R
         } else if let Some(why) = cancel.reason().filter(|_| !is_signalled) {
             is_signalled = true;
             let signal = if why == CancelReason::Interrupted { Signal::INT } else { Signal::TERM };
-            // A command that has ended just now is what was wanted.
+            // The command may have ended just now, which is the goal.
             drop(process.signal(signal.as_raw()));
         }
     }

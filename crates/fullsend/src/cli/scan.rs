@@ -1,5 +1,5 @@
-//! `fullsend scan`: the guard's scanners for people and CI, on files, standard input, trees and addresses. Nothing is
-//! changed; what would block a run ends with 6.
+//! `fullsend scan`: the guard's scanners for people and CI, on files, standard input, trees and addresses. It changes
+//! nothing, and exits with 6 for text that would block a run.
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
@@ -179,14 +179,14 @@ fn scan_texts(texts: &Texts, origin: Origin) -> Result<Exit, Failure> {
         });
     }
     let exit = print(&all, texts.how.format())?;
-    // A name that is misspelt is no threat; but what is one must not be hidden behind it.
+    // A misspelt name is not a threat, but it must not hide a file that is one.
     if absent.is_empty() || all.iter().filter(|scanned| !passes(scanned)).count() > absent.len() {
         return Ok(exit);
     }
     Err(Failure::new(Exit::Missing, absent.join("\n")))
 }
 
-/// Nothing can be read by this name, whoever tries.
+/// The file does not exist: nobody can read it.
 fn is_absent(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
     matches!(error.kind(), NotFound | NotADirectory | IsADirectory)
@@ -259,7 +259,7 @@ fn scan_addresses(addresses: &Addresses) -> Result<Exit, Failure> {
     let origin = addresses.origin;
     let look = |file: String| {
         let Findings { open: findings, waived } = judge.address(&file);
-        // An address is asked about because somebody is about to follow it: from high on it does not pass.
+        // Somebody is about to open this address, so a finding of severity high or more blocks it.
         let verdict = match shell::denies(&findings, redact::Severity::High) {
             Some(_) => FileVerdict::Blocked,
             None if findings.is_empty() && waived.is_empty() => FileVerdict::Clean,
@@ -272,7 +272,7 @@ fn scan_addresses(addresses: &Addresses) -> Result<Exit, Failure> {
 }
 
 fn look(judge: &Judge, file: &str, origin: Origin, bytes: &[u8]) -> Scanned {
-    // Suppressions are for places as people write them.
+    // Waivers match places as people write them.
     let place = file.strip_prefix("./").unwrap_or(file);
     match judge.scan_file(bytes, origin, place) {
         Ok(findings) => {

@@ -59,7 +59,7 @@ pub fn print(
     let scored = score(weights, cases)?;
     let all = |_: &LabelledText| "";
     let mut rows = rank(&scored, "all", all, all);
-    // An attack of any source stands against every benign text: few sources have both.
+    // Attacks of every source are compared with all benign texts, because few sources have both.
     rows.extend(rank(&scored, "source", |case| &case.source, all));
     rows.extend(rank(&scored, "origin", |case| case.origin.as_str(), |case| case.origin.as_str()));
     rows.extend(rank(&scored, "language", |case| &case.language, |case| &case.language));

@@ -1,5 +1,5 @@
-//! `fullsend self-test`: one whole run without a key, in a directory of its own that goes afterwards. It shows what works
-//! on this machine.
+//! `fullsend self-test`: one whole run without a key, in its own directory that is removed afterwards. It shows what
+//! works on this machine.
 
 use std::io::Write;
 use std::path::Path;

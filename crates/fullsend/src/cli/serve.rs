@@ -48,7 +48,7 @@ pub struct Arguments {
     /// Accept the tokens in this file: lines of NAME, `viewer` or `operator`, and TOKEN
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
-    /// How many runs that callers start may go on at the same time
+    /// Run at most this many runs of callers at the same time
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     max_runs: usize,
     /// Take and send the webhooks that this file names
@@ -98,7 +98,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         let access = AccessRules::new(address, &arguments.host, tokens);
         let server = Arc::new(Server::new(state, access, backend));
         let reporting = Arc::clone(&server);
-        // What happens from now on is reported.
+        // Events from now on are reported.
         let started = tokio::task::spawn_blocking(move || serve::start_outgoing(&reporting)).await;
         started.map_err(|error| Failure::new(Exit::Missing, error.to_string()))?;
         let fragment = own.map(|token| format!("#token={token}")).unwrap_or_default();
@@ -131,7 +131,7 @@ fn open_outgoing(
     opened.map(Some).map_err(|error| Failure::new(Exit::Missing, error.to_string()))
 }
 
-/// The runs that callers started end with the server, each in its own order. A second signal waits for none.
+/// The runs that callers started shut down with the server. After a second signal the server does not wait for them.
 async fn end_runs(server: &Server, cancel: &Cancel) {
     let starts = server.starts();
     starts.close();

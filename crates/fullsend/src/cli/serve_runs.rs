@@ -1,5 +1,5 @@
-//! How `serve` starts a run: the same program, with the same layers, as a process of its own. What a caller may set is less than
-//! what the command line may: no variable of the host is replaced.
+//! How `serve` starts a run: the same program, with the same layers, as a process of its own. A caller may set less
+//! than the command line: it cannot replace a variable of the host.
 
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
@@ -48,12 +48,13 @@ impl RunStarter {
         Ok(RunChild { child: spawned.map_err(failed)?, files })
     }
 
-    /// Only what `fullsend list` lists, by its name, and only the variables that it wants from a caller.
+    /// Accepts only harnesses that `fullsend list` lists, by name, and only variables that the harness expects from a
+    /// caller.
     fn check(&self, body: &NewRunBody) -> Result<(), String> {
         let name = &body.harness;
         let mut opened = self.layers.open().map_err(|failure| failure.message)?;
         let is_known = opened.library.layers.names("harness").contains(name);
-        // A name that the command line would read as an option is not a name.
+        // Refuse a name that the command line would read as an option.
         if !is_known || name.starts_with('-') {
             return Err(format!("there is no harness `{name}`"));
         }
@@ -102,8 +103,8 @@ impl RunStarter {
     }
 }
 
-/// A caller sets variables that the harness wants. Those that decide what runs on the host, and those that the host has, stay as
-/// they are, whatever a harness wants.
+/// A caller may set variables that the harness expects, except variables that decide what runs on the host and
+/// variables that the host has.
 fn check_variable(name: &str, wanted: &BTreeSet<String>) -> Result<(), String> {
     let decides = ["FULLSEND_", "XDG_"].iter().any(|prefix| name.starts_with(prefix))
         || scripts::is_passed(name)

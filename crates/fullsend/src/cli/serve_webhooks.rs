@@ -19,7 +19,7 @@ use crate::serve::{
 /// A secret that is shorter can be guessed.
 const SHORTEST_SECRET: usize = 16;
 
-/// Each has a thread of its own.
+/// The most webhooks: each has its own thread.
 const MAX_OUTGOING: usize = 32;
 
 /// How long a receiver may take to answer, where the file does not say.
@@ -82,7 +82,7 @@ pub struct Webhooks {
     pub variables: Vec<String>,
 }
 
-/// Reads the file. A webhook without a secret is a failure: nobody could be believed.
+/// Reads the file. A webhook without a secret is an error: its sender could not be verified.
 pub fn read(path: &Path) -> Result<Webhooks, Failure> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)

@@ -7,7 +7,7 @@ use super::exit::{Exit, Failure};
 use crate::record::dsse::RecordSigner;
 use crate::scripts;
 
-/// The signer that the caller names, loaded, so that a wrong key stops a run before it starts.
+/// Loads the signer that the caller names, so that a wrong key stops a run before it starts.
 pub fn signer(
     given: Option<&str>,
     environment: &BTreeMap<String, String>,
@@ -16,7 +16,7 @@ pub fn signer(
         return Ok(None);
     };
     let mut variables = scripts::base_environment(environment);
-    // A command that asks an agent or a token for a signature finds it by these.
+    // A command that asks an agent or a hardware token for a signature needs these variables.
     for name in ["SSH_AUTH_SOCK", "GPG_TTY", "XDG_RUNTIME_DIR", "USER", "LOGNAME"] {
         variables.extend(variable(name).map(|value| (name.to_owned(), value)));
     }

@@ -1,4 +1,5 @@
-//! Sends the telemetry of an ended run. A collector that does not answer is one line, and never changes how the run ended.
+//! Sends the telemetry of an ended run. If a collector does not answer, it prints one line; the outcome of the run does
+//! not change.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! A person's terminal while they talk to a program inside: raw, relayed byte by byte, and put back as it was, whatever
-//! happens. Both sides are polled; nothing here waits for one while the other has something to say.
+//! A person's terminal while they talk to a program inside: raw, relayed byte by byte, and always restored. Both sides
+//! are polled, so that neither waits for the other.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,9 +8,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::{OptionalActions, Termios, Winsize, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
 
-/// How often the size of the window is looked at.
+/// How often the size of the window is checked.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// What a person types ahead at most.
+/// The most bytes that a person can type ahead.
 const MAX_PENDING: usize = 1 << 16;
 
 /// Raw until dropped.
@@ -35,7 +35,7 @@ impl Drop for Raw {
     }
 }
 
-/// Relays until `ended` says so, and then what is left to say. `None`: the person's terminal is gone.
+/// Relays until `ended` returns a result, then prints the rest of the output. `None`: the person's terminal is gone.
 pub fn relay<T>(outside: &OwnedFd, ended: impl Fn() -> Option<T>) -> io::Result<Option<T>> {
     let _raw = Raw::enter()?;
     let mut relay = Relay { outside, pending: Vec::new(), size: None };
@@ -67,7 +67,7 @@ impl Relay<'_> {
         }
     }
 
-    /// Waits until something can be done, and does it. False when the person is gone.
+    /// Waits until one side is ready, and relays its bytes. False when the person is gone.
     fn turn(&mut self) -> io::Result<bool> {
         let mut wanted = PollFlags::IN;
         wanted.set(PollFlags::OUT, !self.pending.is_empty());
@@ -84,7 +84,7 @@ impl Relay<'_> {
             && !self.copy_output()?
             && inside.contains(PollFlags::HUP)
         {
-            // Nobody has the other end open; the command's end is about to be told.
+            // The other end is closed; the command is about to end.
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         if inside.contains(PollFlags::OUT) {
@@ -96,7 +96,7 @@ impl Relay<'_> {
         Ok(true)
     }
 
-    /// Prints the next piece of output from inside. False when there is none.
+    /// Prints the next output from inside. False when there is none.
     fn copy_output(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 1 << 14];
         match rustix::io::read(self.outside, &mut buffer) {
@@ -106,7 +106,7 @@ impl Relay<'_> {
         }
     }
 
-    /// Takes what was typed. False when nobody can type any more.
+    /// Reads what was typed. False when the input has ended.
     fn copy_input(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 4096];
         match rustix::io::read(rustix::stdio::stdin(), &mut buffer) {
@@ -124,7 +124,7 @@ impl Relay<'_> {
         match rustix::io::write(self.outside, &self.pending) {
             Ok(count) => drop(self.pending.drain(..count)),
             Err(Errno::AGAIN | Errno::INTR) => {}
-            // The command is gone; what was typed for it goes too.
+            // The command is gone; drop the input that was typed for it.
             Err(Errno::IO) => self.pending.clear(),
             Err(e) => return Err(e.into()),
         }

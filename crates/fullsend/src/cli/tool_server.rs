@@ -12,7 +12,7 @@ use super::own_command;
 use crate::mcp::tools::ToolCommand;
 use crate::mcp::{Call, ToolEnd};
 
-/// The most that a call returns of its output.
+/// The most bytes of output that a call returns.
 const MAX_OUTPUT: u64 = 4 << 20;
 /// How many calls run at once.
 const MAX_CALLS: usize = 16;
@@ -94,7 +94,7 @@ impl ToolServer {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Asks a command to end in order: a run ends its sandbox and completes its record.
+    /// Asks a command to end in an orderly way: a run closes its sandbox and completes its record.
     pub(super) fn cancel(&self, key: &str) {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(call) = calls.get_mut(key) {

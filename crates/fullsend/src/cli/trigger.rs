@@ -33,7 +33,7 @@ enum Command {
 
 #[derive(Args, Debug)]
 struct EventArguments {
-    /// The file with the event: what a forge sends, or with no --kind an event as triggers see it
+    /// The file with the event: a forge's payload, or without --kind an event in the form of triggers
     #[arg(long, value_name = "FILE")]
     event: PathBuf,
     /// What the forge calls the event: `X-GitHub-Event` or `X-Gitlab-Event` [default for GitLab: what the file says]

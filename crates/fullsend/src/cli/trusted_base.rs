@@ -4,8 +4,8 @@
 use super::exit::{Exit, Failure};
 use crate::harness::names::ForgeName;
 
-/// GitHub's events for which `GITHUB_SHA` is a commit of the repository's own branches. The workflow itself comes from the
-/// same commit. For other events, and for all about pull requests, it may hold what a pull request brings.
+/// GitHub's events for which `GITHUB_SHA` is a commit of the repository's own branches. The workflow itself comes from
+/// the same commit. For other events, and for all events of pull requests, it may contain changes of a pull request.
 const OWN_EVENTS: &[&str] = &[
     "branch_protection_rule",
     "create",

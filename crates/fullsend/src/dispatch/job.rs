@@ -1,5 +1,5 @@
-//! One job of a dispatch: one run, whatever engine started it. A job that is started again after its run ended does nothing but
-//! give the same exit code; one whose run was cut off makes another attempt.
+//! One job of a dispatch: one run, whatever engine started it. A job that is started again after its run ended only
+//! returns the same exit code; a job whose run was cut off makes another attempt.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -103,7 +103,7 @@ fn new_attempt(directory: &Path) -> io::Result<(u32, PathBuf)> {
     Err(io::Error::other(format!("it was started {MAX_ATTEMPTS} times")))
 }
 
-/// Until the run ends. What we are asked to end is passed on, and at the second time the run is killed.
+/// Waits until the run ends. The first request to end is passed on; the second kills the run.
 fn wait(mut child: Child, cancel: &Cancel) -> io::Result<i32> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let mut passed_on = 0;

@@ -1,5 +1,5 @@
-//! What a run asks of the gateway. The messages are written for the line of the gateway that answers: 0.1 broke the wire
-//! format of 0.0, so that every request is made for one of them.
+//! What a run asks of the gateway. Each request is written for the release line of the gateway that answers, because
+//! 0.1 broke the wire format of 0.0.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use super::protobuf::{Message, Received};
 const CALL_TIME: Duration = Duration::from_secs(60);
 const HEALTH_TIME: Duration = Duration::from_secs(10);
 
-/// Between two questions whether a sandbox is ready.
+/// How long to wait before asking again whether a sandbox is ready.
 const POLL: Duration = Duration::from_millis(200);
 
 /// The first version of the line 0.0 whose messages are known.
 const FIRST_PATCH: u32 = 110;
 
-/// Lines of gateways that differ on the wire.
+/// Release lines of the gateway with different wire formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::backend) enum ProtocolVersion {
     /// 0.0.11x
@@ -40,15 +40,15 @@ impl ProtocolVersion {
     }
 }
 
-/// Why the gateway gave no sandbox, or none any more.
+/// Why the gateway created no sandbox, or lost it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenshellError {
     Call(CallError),
-    /// The gateway speaks a line that is not known.
+    /// The gateway has an unknown release line.
     Version {
         version: String,
     },
-    /// The sandbox went into a phase from which it does not get ready.
+    /// The sandbox is in a phase from which it cannot become ready.
     Failed {
         name: String,
         phase: &'static str,
@@ -127,7 +127,7 @@ pub(super) struct SandboxStatus {
 
 const READY: u64 = 2;
 
-/// The phases from which a sandbox does not get ready.
+/// The phases from which a sandbox cannot become ready.
 const FAILED: &[(u64, &str)] =
     &[(3, "in error"), (4, "being deleted"), (6, "stopping"), (7, "stopped"), (9, "completed")];
 
@@ -145,7 +145,7 @@ pub(super) enum ExecEvent<'a> {
     Exit(i32),
 }
 
-/// A gateway that answered, and how it is spoken to.
+/// A gateway that answered, and its release line.
 pub(super) struct OpenshellGateway {
     channel: Arc<Channel>,
     pub(super) line: ProtocolVersion,
@@ -228,7 +228,7 @@ impl OpenshellGateway {
         Ok(SandboxStatus { id: about.text(1), phase: status.number(6), why })
     }
 
-    /// What is gone already is deleted.
+    /// A sandbox that is gone already counts as deleted.
     pub(super) async fn delete(&self, name: &str) -> Result<(), CallError> {
         let request = self.in_workspace(Message::default().text(1, name), 2, 2);
         let request = match self.line {

@@ -1,4 +1,5 @@
-//! Where the gateway is and who we are there: variables of the host, or the gateway that `openshell gateway select` chose.
+//! The gateway's address and our login, from variables of the host, or from the gateway that `openshell gateway select`
+//! chose.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

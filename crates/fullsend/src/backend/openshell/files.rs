@@ -1,4 +1,4 @@
-//! The mounts of a run as files to upload: there is nothing to mount on a gateway, so what would be shown is copied.
+//! The mounts of a run as files to upload: a gateway cannot mount files of this machine, so their contents are copied.
 
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -17,7 +17,7 @@ pub(super) const CAPS: TransferCaps = TransferCaps { bytes: 4 << 30, files: 500_
 
 const MAX_DEPTH: usize = 64;
 
-/// The mounts that lie below `root`, whatever they show.
+/// The mounts below `root`, of any kind.
 pub(super) fn below<'a>(mounts: &'a [Mount], root: &str) -> Vec<&'a Mount> {
     mounts
         .iter()

@@ -1,5 +1,5 @@
-//! Calls over gRPC: one HTTP/2 connection to the gateway, made again where it was lost. A message travels behind five
-//! bytes, and the status of a call is in the trailers.
+//! Calls over gRPC: one HTTP/2 connection to the gateway, opened again after a loss. Five bytes precede each message,
+//! and the status of a call is in the trailers.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const SERVICE: &str = "openshell.v1.OpenShell";
 /// For a connection.
 const TIME: Duration = Duration::from_secs(30);
 
-/// A connection that carries nothing is asked whether it still lives: an agent may be silent for long.
+/// An idle connection is pinged, because an agent may be silent for long.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 
 /// The largest message that is taken. The gateway sends output in small pieces.
@@ -87,7 +87,7 @@ impl std::fmt::Display for CallError {
 impl std::error::Error for CallError {}
 
 impl CallError {
-    /// Whether the gateway does nothing for us, so that nothing was made and another try is in vain.
+    /// Whether the gateway refuses us: then nothing was created, and a retry does not help.
     pub(super) fn is_denied(&self) -> bool {
         let denied = [CallStatus::UNAUTHENTICATED, CallStatus::PERMISSION_DENIED];
         matches!(self, Self::Refused { status, .. } if denied.contains(status))
@@ -214,12 +214,12 @@ async fn handshake<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     Ok(sender)
 }
 
-/// Sends the requests of one call. Dropping it ends them.
+/// Sends the requests of one call. Dropping it ends the stream of requests.
 #[derive(Clone)]
 pub(super) struct RequestSender(mpsc::Sender<Bytes>);
 
 impl RequestSender {
-    /// A call that has ended takes nothing more; its answers say why.
+    /// A call that has ended accepts no more requests; its answers say why.
     pub(super) async fn send(&self, message: Message) {
         drop(self.0.send(framed(&message.into_bytes())).await);
     }
@@ -231,7 +231,7 @@ fn framed(message: &[u8]) -> Bytes {
     [&[0][..], &length.to_be_bytes(), message].concat().into()
 }
 
-/// The body of a call: what is sent into its channel.
+/// The body of a call: the messages that are sent into its channel.
 struct Requests(mpsc::Receiver<Bytes>);
 
 impl Body for Requests {
@@ -256,7 +256,7 @@ pub(super) struct Answers {
 }
 
 enum AnswerState {
-    /// The head is not there yet: some gateways send it with the first answer.
+    /// The response head may not have arrived yet: some gateways send it with the first answer.
     Asked(Asked),
     Open {
         body: Incoming,
@@ -266,7 +266,7 @@ enum AnswerState {
 }
 
 impl Answers {
-    /// The next answer; `None` where the call ended well.
+    /// The next answer; `None` if the call ended without an error.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, CallError> {
         loop {
             match &mut self.state {
@@ -351,8 +351,7 @@ fn message(unread: &mut BytesMut) -> Result<Option<Bytes>, String> {
     Ok(Some(unread.split_to(length).freeze()))
 }
 
-/// gRPC writes the message of a status with percent signs for what a header cannot have. Control characters are left out:
-/// people read it.
+/// gRPC percent-encodes the message of a status. Control characters are removed, because people read the message.
 fn unescaped(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

@@ -1,5 +1,5 @@
-//! The policy of a run as the gateway takes it. Access presets are rules by then, and a rule that blocks says so: the
-//! gateway only logs what an endpoint without `enforcement` refuses.
+//! The policy of a run as the gateway takes it. Access presets are expanded to rules before, and each endpoint has
+//! `enforcement`: without it the gateway only logs refusals.
 
 use policy::Policy;
 use policy::model::{
@@ -108,7 +108,7 @@ pub(super) fn endpoint(
     let message = match endpoint.protocol {
         Protocol::Mcp => {
             let strict = Message::default().explicit_flag(1, endpoint.limits.strict_tool_names);
-            // `allow_all_known_mcp_methods` is rules by then.
+            // `allow_all_known_mcp_methods` was expanded to rules before.
             message.message(23, strict.explicit_flag(2, false))
         }
         _ => message,
@@ -119,7 +119,7 @@ pub(super) fn endpoint(
     }
 }
 
-/// Numbers of a list stand behind each other.
+/// The numbers of a list follow each other without keys.
 fn packed(number: u64) -> Vec<u8> {
     // A field's key is one byte here.
     Message::default().number(1, number).into_bytes().split_off(1)

@@ -11,13 +11,13 @@ use tokio::runtime::Handle;
 use super::client::{self, ExecEvent, OpenshellError};
 use super::grpc::{Answers, CallError, RequestSender};
 
-/// What one message carries; gateways take up to four mebibytes.
+/// The most bytes in one message; gateways accept up to four mebibytes.
 const PIECE: usize = 64 << 10;
 
-/// A shell reports a signal as this and its number.
+/// A shell reports a signal as this number plus the signal's number.
 const SIGNAL_CODES: std::ops::RangeInclusive<i32> = 129..=159;
 
-/// How a command ended, once it did.
+/// How a command ended, once it has ended.
 #[derive(Clone, Default)]
 pub(in crate::backend) struct End(Arc<(Mutex<Option<Ended>>, Condvar)>);
 
@@ -57,13 +57,13 @@ pub(in crate::backend) struct Pipes {
     pub(in crate::backend) stderr: Option<PipeReader>,
 }
 
-/// What is known about a command where its stream breaks.
+/// What is known about a command whose stream broke.
 pub(super) struct Watched {
     /// Its name, for messages.
     pub(super) what: String,
     /// Gets the reason.
     pub(super) lost: Arc<OnceLock<OpenshellError>>,
-    /// When its streams are closed, whatever it still does. `None`: the caller watches it.
+    /// When its streams are closed, even if it still runs. `None`: the caller sets the limit.
     pub(super) limit: Option<Duration>,
 }
 
@@ -153,7 +153,7 @@ impl Receiver {
         if let Err(error) = &ended {
             drop(self.watched.lost.set(error.clone())); // the first reason counts
         }
-        // Before the pipes close: who sees their end asks how the command ended.
+        // Set this before the pipes close: a reader that sees their end asks how the command ended.
         self.end.set(ended);
     }
 }

@@ -27,7 +27,7 @@ impl Message {
         self.number(field, u64::from(value))
     }
 
-    /// For a field that tells "no" from "nothing said".
+    /// For a field in which `false` and absent differ.
     pub(super) fn explicit_flag(mut self, field: u64, value: bool) -> Self {
         self.varint((field << 3) | VARINT);
         self.varint(u64::from(value));
@@ -64,7 +64,7 @@ impl Message {
         self.messages(field, entries.into_iter().map(entry))
     }
 
-    /// Also where it is empty: an element of a list counts, whatever is in it.
+    /// Also written if it is empty, because each element of a list counts.
     pub(super) fn bytes(mut self, field: u64, value: &[u8]) -> Self {
         self.varint((field << 3) | BYTES);
         self.varint(value.len() as u64);
@@ -89,7 +89,7 @@ enum Value<'a> {
     Skipped,
 }
 
-/// A message that came in. Reading stops at the first byte that does not belong to the format: what follows is absent.
+/// A message that came in. Reading stops at the first invalid byte; later fields count as absent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Received<'a>(pub(super) &'a [u8]);
 

@@ -51,7 +51,7 @@ pub(super) async fn create(
     Ok(())
 }
 
-/// Removes the provider and its profile. What is gone already is removed.
+/// Removes the provider and its profile. One that is gone already counts as removed.
 pub(super) async fn delete(gateway: &OpenshellGateway, name: &str) -> Result<(), CallError> {
     let provider = gateway.in_workspace(Message::default().text(1, name), 2, 3);
     let profile = gateway.in_workspace(Message::default().text(1, name), 2, 2);

@@ -25,12 +25,12 @@ use crate::archive::inside_files::{self, FilesReply};
 use crate::backend::TeardownError;
 use crate::cancel::Cancel;
 
-/// For a command of ours that moves nothing large.
+/// The time limit of a command of ours that copies nothing large.
 const SHORT: Duration = Duration::from_secs(60);
-/// For an upload or a download.
+/// The time limit of an upload or a download.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Before each further try to delete.
+/// The pause before each further attempt to delete.
 const DELETE_AGAIN: [Duration; 3] =
     [Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(3)];
 
@@ -39,7 +39,7 @@ const MAX_OUTPUT: u64 = 1 << 20;
 /// Where the process ids of commands are, so that a signal reaches them.
 const PIDS: &str = "/opt/fullsend/run";
 
-/// What a run writes to. The gateway makes what the image does not have.
+/// The directories that a run writes to. The gateway creates those that the image does not have.
 const ROOTS: [&str; 2] = ["/opt/fullsend", "/sandbox"];
 
 /// What a sandbox is made of.
@@ -48,7 +48,7 @@ pub struct OpenshellSpec<'a> {
     pub image: &'a str,
     pub policy: &'a Policy,
     pub providers: Vec<NewProvider>,
-    /// In order; a later one replaces what an earlier one has at the same path.
+    /// In order; a later one replaces an earlier one at the same path.
     pub mounts: Vec<Mount>,
     /// A directory of this machine that is filled after the start. `deliver` uploads what is shown of it.
     pub staging: &'a Path,
@@ -103,7 +103,7 @@ impl OpenshellSandbox {
             what: format!("the copy in {}", spec.copy.display()),
             why: error.to_string(),
         };
-        // Before the gateway makes anything: what fails from then on deletes it again.
+        // Before the gateway creates anything: any later failure deletes it again.
         std::fs::create_dir_all(&spec.copy).map_err(on_host)?;
         let copy_root = files::open_directory(&spec.copy).map_err(on_host)?;
         let gateway = executor.block_on(super::connect(endpoint))?;
@@ -125,7 +125,7 @@ impl OpenshellSandbox {
         let address = match made {
             Ok(known) => SandboxAddress { name: spec.name, id: known.id },
             Err(error) => {
-                // A call without an answer may have made it.
+                // The gateway may have created it although the call got no answer.
                 let deleted = executor.block_on(delete(&gateway, &spec.name, &names));
                 return Err(match deleted {
                     Err(left) if !left.why.is_denied() => left_over(&error, &spec.name, &left),
@@ -309,7 +309,7 @@ impl Drop for OpenshellSandbox {
     }
 }
 
-/// Deletes a sandbox, then its providers. Where a call fails, all are repeated.
+/// Deletes a sandbox, then its providers. If a call fails, all calls are repeated.
 async fn delete(gateway: &OpenshellGateway, name: &str, providers: &[String]) -> Result<(), NotDeleted> {
     let mut result = delete_once(gateway, name, providers).await;
     for pause in DELETE_AGAIN {
@@ -331,7 +331,7 @@ struct NotDeleted {
     why: CallError,
 }
 
-/// Tries all, whatever fails: a provider has a secret.
+/// Tries all of them even if one fails, because a provider contains a secret.
 async fn delete_once(gateway: &OpenshellGateway, name: &str, providers: &[String]) -> Result<(), NotDeleted> {
     let mut failed = vec![(name, "sandbox", gateway.delete(name).await)];
     for provider in providers {
@@ -469,7 +469,7 @@ fn read_all(output: &mut dyn Read) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// One line that says what follows, then an archive. What was there before is replaced.
+/// Reads one line that describes the data, then an archive. It replaces earlier contents.
 fn unpack(output: &mut dyn Read, into: &Path) -> std::io::Result<()> {
     match std::fs::remove_dir_all(into) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
@@ -487,6 +487,6 @@ fn unpack(output: &mut dyn Read, into: &Path) -> std::io::Result<()> {
             return Err(std::io::Error::other("it is not a directory"));
         }
     }
-    // What is behind the archive's end is read too, so that the command can end.
+    // Bytes after the archive's end are read too, so that the command can end.
     std::io::copy(&mut output, &mut std::io::sink()).map(drop)
 }

@@ -1,4 +1,4 @@
-//! One command of this program in a project: its words, its standard input, and its output line by line.
+//! One command of this program in a project: its arguments, its standard input, and its output line by line.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -63,7 +63,7 @@ impl<'a> ChildCommand<'a> {
     }
 }
 
-/// Every line up to the end. What is longer than a line may be is left out.
+/// Every line up to the end. Lines over the limit are left out.
 fn read_lines(mut from: impl BufRead, on_line: &mut dyn FnMut(&str)) {
     loop {
         let mut line = Vec::new();

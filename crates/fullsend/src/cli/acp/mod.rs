@@ -73,7 +73,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
                 }
             }
         };
-        // The editor has gone: its prompts end in order.
+        // The editor is gone: end its prompts in an orderly way.
         server.stop_all();
         served
     })
@@ -119,7 +119,7 @@ impl Server {
         })
     }
 
-    /// Counts a request in. A prompt is active from here on, so that a cancellation that follows it finds it.
+    /// Counts a request. A prompt is active from here on, so that a later cancellation finds it.
     fn accept(&self, request: &EditorRequest) -> Result<(), RpcFailure> {
         if self.requests.load(Ordering::SeqCst) >= MAX_REQUESTS {
             return Err(failed(format!("{MAX_REQUESTS} requests are running; wait until one has ended")));
@@ -159,7 +159,7 @@ impl Server {
         Ok(json!({ "sessionId": id }))
     }
 
-    /// Sends the words of an earlier session again.
+    /// Sends the messages of an earlier session again.
     fn load_session(&self, session: &str, directory: &Path) -> Result<Json, RpcFailure> {
         let project = self.resolve(directory)?;
         let log = ChildCommand::new(&project, &["session", "events", "--", session]).succeed()?;
@@ -210,7 +210,7 @@ impl Server {
     fn answered(&self, id: &Json, result: Option<Json>) {
         let question = self.questions.lock().unwrap_or_else(PoisonError::into_inner).remove(&id.to_string());
         if let Some(question) = question {
-            // Whoever asked may have gone.
+            // The caller may be gone.
             drop(question.answer.send(result));
         }
     }
@@ -232,7 +232,7 @@ impl Server {
         questions.retain(|_, question| question.session != session);
     }
 
-    /// Asks every command to end in order: a run closes its sandbox and completes its record.
+    /// Asks every command to end in an orderly way: a run closes its sandbox and completes its record.
     fn stop_all(&self) {
         self.prompts.stop_all();
         self.questions.lock().unwrap_or_else(PoisonError::into_inner).clear();

@@ -51,7 +51,7 @@ impl ActivePrompts {
         prompts.get(session).is_none_or(|prompt| prompt.is_cancelled)
     }
 
-    /// Names the process that serves a prompt, or none. One that starts after a cancellation is ended.
+    /// Sets the process that serves a prompt, or none. A process that starts after a cancellation is ended.
     fn set_process(&self, session: &str, process: Option<Pid>) {
         let mut prompts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(prompt) = prompts.get_mut(session) {
@@ -151,7 +151,7 @@ impl Server {
         Ok(command.read(child, on_line, forget))
     }
 
-    /// What the run changed in the project. Nothing is changed there: the person decides.
+    /// The changes that the run proposes. The project itself stays unchanged: the person decides.
     fn tell_changes(&self, session: &str, project: &std::path::Path, run: &str) {
         let changes = ChildCommand::new(project, &["runs", "diff", "--stat", "--", run]).succeed();
         if let Ok(changes) = changes
@@ -186,7 +186,7 @@ impl<'a> FollowedRun<'a> {
         Self { server, session, updates: Updates::new(number), id: None, reason: String::new() }
     }
 
-    /// Sends the updates of a line. Whether it is an event.
+    /// Sends the updates of a line. Returns whether it is an event.
     pub(super) fn line(&mut self, line: &str) -> bool {
         let Ok(Envelope { event, .. }) = serde_json::from_str::<Envelope>(line) else { return false };
         for update in self.updates.of(&event) {

@@ -106,7 +106,8 @@ impl Server {
         run.end(ended)
     }
 
-    /// Asks the person about every call that needs a confirmation. Whether the session waits for something else.
+    /// Asks the person about every call that needs a confirmation. Returns whether the session waits for something
+    /// else.
     fn ask_requests(&self, session: &str, project: &Path) -> Result<bool, RpcFailure> {
         let output = ChildCommand::new(project, &["session", "show", "--json", "--", session]).succeed()?;
         let shown: Shown = parse(&output)?;

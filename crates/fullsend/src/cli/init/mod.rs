@@ -1,5 +1,5 @@
-//! `fullsend init`: a working `.fullsend` directory with one harness that `check` accepts. What is there already stays
-//! as it is.
+//! `fullsend init`: a working `.fullsend` directory with one harness that `check` accepts. Existing files stay
+//! unchanged.
 
 mod ci;
 mod claude;

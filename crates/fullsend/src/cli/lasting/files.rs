@@ -112,7 +112,7 @@ fn not_moved(error: &FilesError) -> Failure {
     failed(error.to_string())
 }
 
-/// What was left out is said; the rest went as asked.
+/// Reports the files that were left out; the others were copied.
 fn report(counts: ArchiveCounts) {
     if counts.left_out > 0 {
         super::super::write_stderr(&format!(

@@ -39,7 +39,7 @@ const MAX_REQUESTS: usize = 256;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// Speak on standard input and output; there is no other way
+    /// Use standard input and output, the only transport
     #[arg(long, required = true)]
     stdio: bool,
 }
@@ -275,7 +275,7 @@ fn initialize(parameters: &InitializeParameters) -> Result<Json, RpcError> {
     Ok(json!({ "protocol": PROTOCOL, "fullsend": env!("CARGO_PKG_VERSION") }))
 }
 
-/// Its sandboxes end with this process.
+/// The sandboxes of this server end with this process.
 fn create_one(parameters: CreateParameters) -> Result<Json, RpcError> {
     let CreateParameters { policy, policy_text, image, repo, name, ttl_seconds, memory_mb, pids, disk_mb } =
         parameters;

@@ -47,7 +47,7 @@ pub struct ExecParameters {
     /// Base64.
     pub stdin: Option<String>,
     pub timeout_ms: Option<u64>,
-    /// What is kept of each output.
+    /// The most bytes that are kept of each output.
     pub max_output_bytes: Option<usize>,
 }
 

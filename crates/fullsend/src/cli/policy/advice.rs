@@ -1,5 +1,5 @@
-//! What would allow the requests that a run was refused: names of networks for the harness where one fits, and rules for
-//! the policy for the rest. Nothing is advised for what a deny rule forbids or what is not public.
+//! Finds what would allow the refused requests of a run: named networks for the harness if one fits, otherwise rules
+//! for the policy. It gives no advice for requests that a deny rule forbids, or to addresses that are not public.
 
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ pub struct Advice {
     /// The harness and the policy of the run, as messages call them.
     pub harness_file: String,
     pub policy_file: String,
-    /// What nothing is advised for, in words.
+    /// The refusals without advice, as sentences.
     pub left_out: Vec<String>,
 }
 
@@ -71,12 +71,12 @@ pub fn harness_of(events: &[Envelope]) -> Option<&str> {
     })
 }
 
-/// What would have allowed the refusals of these events.
+/// What would have allowed the refused requests in these events.
 pub fn advise(library: &mut Library, checked: &Checked, events: &[Envelope]) -> Advice {
     let (refused, left_out) = refused(events);
     let resolved = &checked.resolved;
     let harness = resolved.files.first();
-    // Only a harness of the repository can be given another network; elsewhere rules say the same.
+    // Only a harness of the repository can get another network; for other harnesses, rules do the same.
     let takes_names = harness.is_some_and(|found| found.layer == LayerKind::Repository);
     let others = if takes_names { networks::others(library, resolved) } else { Vec::new() };
     let mut advice = Advice {
@@ -103,7 +103,7 @@ pub fn advise(library: &mut Library, checked: &Checked, events: &[Envelope]) -> 
 }
 
 impl Advice {
-    /// Rules for what no network by name allows.
+    /// Rules for requests that no named network allows.
     pub fn add_rules(&mut self, policy: &Policy, refused: &[RefusedAccess]) {
         let suggestion = policy::suggest(policy, refused);
         for (index, why) in &suggestion.skipped {
@@ -149,7 +149,7 @@ fn shown(library: &Library, found: &Found) -> String {
     }
 }
 
-/// What the policy refused; and, in words, what was refused for another reason.
+/// The requests that the policy refused, and as sentences those that were refused for another reason.
 pub fn refused(events: &[Envelope]) -> (Vec<RefusedAccess>, Vec<String>) {
     let mut refused = Vec::new();
     let mut others = Vec::new();

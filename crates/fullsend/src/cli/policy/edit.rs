@@ -44,7 +44,7 @@ pub fn with_rules(text: &str, addition: &str) -> Option<String> {
     }
 }
 
-/// The text before the line of a top-level key, what stands behind its colon, and the text after the line.
+/// The text before the line of a top-level key, the text after its colon, and the text after the line.
 fn split_at_key<'t>(text: &'t str, key: &str) -> Option<(&'t str, &'t str, &'t str)> {
     let mut start = 0;
     for line in text.split_inclusive('\n') {

@@ -1,5 +1,5 @@
-//! `fullsend policy`: what a policy says about one request, and what it would have to say to allow what a run was
-//! refused.
+//! `fullsend policy`: tests a policy with one request, shows its rules, and suggests lines that would allow the refused
+//! requests of a run.
 
 pub(super) mod advice;
 mod edit;
@@ -29,10 +29,10 @@ enum Command {
         after_help = "Example: fullsend policy test --policy policies/build.yaml GET https://example.com/"
     )]
     Test(test::Arguments),
-    /// Show the network rules that hold for a harness, and the file that brings each
+    /// Show the network rules of a harness, and the file that each comes from
     #[command(after_help = "Example: fullsend policy show triage --effective")]
     Show(show::Arguments),
-    /// Suggest the lines that would have allowed what a run was refused, and add them with --write
+    /// Suggest the lines that would have allowed the refused requests of a run, and add them with --write
     #[command(after_help = "Example: fullsend policy suggest latest --write")]
     Suggest(suggest::Arguments),
 }

@@ -1,5 +1,5 @@
-//! `fullsend policy show`: the network rules that hold for a harness, each with the file that brings it: the policy's own, those
-//! of `network:`, and those of its providers' profiles.
+//! `fullsend policy show`: the network rules of a harness, each with its file: the policy's own, those of `network:`,
+//! and those of its providers' profiles.
 
 use std::io::Write;
 
@@ -19,7 +19,7 @@ pub struct Arguments {
     /// The name of the harness
     #[arg(value_name = "NAME")]
     name: String,
-    /// Accepted: what is shown is what holds
+    /// Accepted: the command always shows the effective rules
     #[arg(long)]
     effective: bool,
     /// Print JSON, one object for each rule

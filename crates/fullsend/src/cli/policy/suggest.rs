@@ -1,5 +1,5 @@
-//! `fullsend policy suggest`: from the requests that a run was refused to the lines that would have allowed them: names of
-//! networks for the harness where one fits, else the least rules for the policy. `--write` adds them and checks the result.
+//! `fullsend policy suggest`: the lines that would have allowed the refused requests of a run: named networks for the
+//! harness if one fits, else the smallest rules for the policy. `--write` adds them and checks the result.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -101,7 +101,7 @@ struct Edited {
     new: String,
 }
 
-/// Adds the lines. If the harness is not valid with them, or does not allow what was refused, the files stay as they were.
+/// Adds the lines. If the harness is then not valid, or still does not allow the requests, the files stay as they were.
 fn write(
     opened: &Configuration,
     checked: &Checked,
@@ -174,7 +174,7 @@ fn put(path: &Path, text: &str) -> Result<(), Failure> {
     })
 }
 
-/// The harness must be valid and allow what it is to allow.
+/// The harness must be valid and allow the requests.
 fn check_again(place: &ConfigurationOptions, events: &[Envelope]) -> Result<(), Failure> {
     let mut opened = place.open()?;
     let checked = check(&mut opened, events)?;

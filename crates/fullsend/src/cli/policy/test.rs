@@ -91,7 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     Ok(if decision.passes() { Exit::Done } else { Exit::Failed })
 }
 
-/// The body to decide, as the proxy has it before it decides: whole, and not longer than any endpoint reads.
+/// The body, whole as the proxy has it before it decides, and no longer than any endpoint reads.
 fn body(arguments: &Arguments) -> Result<Option<Vec<u8>>, Failure> {
     let Some(file) = &arguments.body_file else {
         return Ok(arguments.body.as_ref().map(|body| body.clone().into_bytes()));
@@ -110,7 +110,7 @@ fn body(arguments: &Arguments) -> Result<Option<Vec<u8>>, Failure> {
     }
 }
 
-/// The same rules, for whatever program.
+/// The same rules, for any program.
 fn for_every_program(policy: &Policy) -> Policy {
     let mut all = policy.clone();
     for network in &mut all.networks {

@@ -1,4 +1,4 @@
-//! `fullsend runs cancel`: asks the runner of a run to cancel it, in its own order.
+//! `fullsend runs cancel`: asks the runner of a run to cancel it and shut down cleanly.
 
 use std::time::{Duration, Instant};
 

@@ -14,7 +14,7 @@ use crate::render::diagnostics::clean_text;
 use crate::render::figures::{cost, duration};
 use crate::render::workflow_commands::neutralise_json;
 
-/// The least that is shown of an id.
+/// The fewest characters that are shown of an id.
 const SHORTEST_ID: usize = 8;
 
 #[derive(Args, Debug)]
@@ -117,7 +117,7 @@ fn row(run: StoredRun, length: usize) -> Row {
     }
 }
 
-/// How much of each id names it alone. The ids are sorted.
+/// The length of the shortest unique prefix of each id. The ids are sorted.
 fn unique_prefixes(ids: &[&str]) -> Vec<usize> {
     let shared = |one: &str, other: &str| one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
     let length = |index: usize| {

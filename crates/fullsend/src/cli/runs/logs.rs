@@ -16,7 +16,7 @@ use crate::render::console::Console;
 use crate::render::diagnostics::clean_text;
 use crate::render::workflow_commands::neutralise_json;
 
-/// Between two looks at a log that grows.
+/// How often a growing log is read.
 const TICK: Duration = Duration::from_millis(200);
 
 #[derive(Args, Debug)]
@@ -104,7 +104,7 @@ fn follow(run: &StoredRun, printer: &mut Printer) -> Result<Exit, Failure> {
     }
 }
 
-/// Below the run's directory and through no link: the agent chose some of the names there.
+/// A file below the run's directory, not through a link: the agent chose some of the names there.
 fn print_file(run: &StoredRun, file: &Path) -> Result<Exit, Failure> {
     let failed = |why: String| {
         Failure::new(Exit::Missing, format!("cannot print {} of the run {}: {why}", file.display(), run.id))

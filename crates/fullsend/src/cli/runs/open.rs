@@ -12,7 +12,7 @@ use super::{Named, find, unreadable};
 use crate::record::page::RunPage;
 use crate::render::page;
 
-/// The programs that open a file as the desktop wants it, if `BROWSER` names none.
+/// The programs that open a file on a desktop, if `BROWSER` is not set.
 const OPENERS: [&str; 3] = ["xdg-open", "wslview", "open"];
 
 #[derive(Args, Debug)]

@@ -77,7 +77,7 @@ pub fn export(arguments: &Export) -> Result<Exit, Failure> {
     write_bundle(arguments, arguments.freeze)
 }
 
-/// Exports a session and terminates it, whatever the options say.
+/// Exports a session and terminates it, even if the options do not ask for it.
 pub fn export_frozen(arguments: &Export) -> Result<Exit, Failure> {
     write_bundle(arguments, true)
 }
@@ -276,8 +276,8 @@ pub fn save_imported(id: SessionId, attachments: &[Attachment]) -> Result<(), Fa
     save_attachments(&state_directory()?.join("sessions").join(id.to_string()).join("imported"), attachments)
 }
 
-/// Writes attachments below the directory. They are untrusted: only those that have the name of a transcript are written, so
-/// that they overwrite nothing and git takes nothing of them for a repository.
+/// Writes attachments below the directory. They are untrusted: only those that have the name of a transcript are
+/// written, so that they overwrite nothing, and git does not recognise any of them as a repository.
 fn save_attachments(directory: &Path, attachments: &[Attachment]) -> Result<(), Failure> {
     let is_transcript = |attachment: &&Attachment| is_transcript(&attachment.name);
     for Attachment { name, content } in attachments.iter().filter(is_transcript) {

@@ -75,7 +75,7 @@ pub struct NewSession {
     pub id: Option<SessionId>,
 }
 
-/// What a session names of the files that it is created from.
+/// The digests that a session stores of the files that it is created from.
 struct CheckedFiles {
     harness: Sha256Digest,
     environment: Option<SessionEnvironment>,

@@ -189,7 +189,7 @@ impl StoreOptions {
         }
     }
 
-    /// Which store it is, the same after a change of directory or password.
+    /// The identity of the store, which does not depend on the current directory or the password.
     pub fn describe_location(&self) -> Result<String, Failure> {
         let whole = |path: &Path| std::path::absolute(path).map_or_else(|_| path.into(), PathBuf::from);
         Ok(match self.location()? {
@@ -209,7 +209,7 @@ impl StoreOptions {
     }
 }
 
-/// The object store of this process: all its connections share one, with its key and what it knows about an outage.
+/// The object store of this process: all its connections share one, with its key and its state during an outage.
 #[derive(Clone, Default)]
 struct OpenedObjects(Arc<OnceLock<SharedObjects>>);
 
@@ -288,7 +288,7 @@ pub fn time_seed(sessions: &mut Sessions) -> Result<TimeSeed, Failure> {
     Ok(crate::wake::time_seed(sessions.now().map_err(failure)?))
 }
 
-/// Turns an error of the session library into an exit code. Nothing else does.
+/// The only function that turns an error of the session library into an exit code.
 pub fn failure(error: SessionError) -> Failure {
     let message = error.to_string();
     match error {

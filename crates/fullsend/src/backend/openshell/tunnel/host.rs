@@ -21,7 +21,7 @@ use crate::backend::openshell::grpc::{Answers, RequestSender};
 /// Until it listens inside.
 const START_TIME: Duration = Duration::from_secs(30);
 
-/// What waits for one service. The tunnel stands still then, until the service has read it.
+/// How much may wait for one service. The whole tunnel then stops until the service has read it.
 const WAITING: usize = 64;
 
 /// A service of this machine and its place inside.
@@ -93,7 +93,7 @@ struct Running {
     token: String,
     /// Until the tunnel is ready.
     ready: Option<oneshot::Sender<Result<(), String>>>,
-    /// Gets the reason where it ends before the run does.
+    /// Gets the reason if the tunnel ends before the run.
     lost: Arc<OnceLock<OpenshellError>>,
 }
 

@@ -76,7 +76,7 @@ struct Open {
 }
 
 impl Tunnel {
-    /// The frame goes out whole; a host that has gone ends this process by its input.
+    /// Sends one whole frame. If the host is gone, the end of our input ends this process.
     fn send(&self, frame: &Frame) {
         let mut out = io::stdout().lock();
         drop(out.write_all(&frame.encode()).and_then(|()| out.flush()));
@@ -165,7 +165,7 @@ impl Stream {
         Ok([one()?, one()?])
     }
 
-    /// A connection that is over already is closed too.
+    /// A connection that has ended already counts as closed.
     fn shut(&self, how: Shutdown) {
         drop(match self {
             Self::Tcp(stream) => stream.shutdown(how),

@@ -1,7 +1,7 @@
-//! The way from inside back to this machine: the guard, the model gateway and nothing else. `fullsend __tunnel` listens
-//! inside and carries connections over its own standard streams, which are a command of the gateway: no port is open on
-//! this machine, and who we are was proved to the gateway. The first line that it reads has a token, and what it writes
-//! before it repeats that token is not served.
+//! The way from inside back to this machine: to the guard, the model gateway and API servers. `fullsend __tunnel`
+//! listens inside and carries connections over its own standard streams, which are a command of the gateway: no port is
+//! open on this machine, and the gateway has authenticated us. The first line of its input is a token. The host ignores
+//! its output until it has repeated that token.
 
 pub(in crate::backend::openshell) mod host;
 pub(crate) mod inside;
@@ -22,7 +22,7 @@ const PIECE: usize = 32 << 10;
 /// Connections at the same time.
 const MAX_CONNECTIONS: usize = 256;
 
-/// What waits for one slow reader. One that is slower is cut.
+/// How much may wait for one slow reader. Beyond this its connection is closed.
 const MAX_WAITING: usize = 64 << 20;
 
 /// The first line: where to listen, in the order of the services.
