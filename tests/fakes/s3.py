@@ -5,6 +5,8 @@ deleted. There is every bucket but `no-such-bucket`.
 With a file as its argument it also fails: the words in the file, one for each request, say how. `busy` is answered with 503,
 `cut` breaks off in the middle of the body, `changed` sends other bytes, `slow` waits for a minute, `ok` does nothing.
 
+It is also the metadata server of an EC2 instance with the role `fleet`, which answers nothing without the token that a PUT got.
+
 Prints its port. Every request is one JSON line on standard output, with `problem` where a rule is broken; such a request gets
 an error as S3 writes it.
 """
@@ -138,8 +140,27 @@ class S3(BaseHTTPRequestHandler):
         text = f"<?xml version='1.0'?><Error><Code>{code.split(':')[0]}</Code><Message>{code}</Message>{said}</Error>"
         self.send(status, text.encode(), content_type="application/xml")
 
+    def serve_metadata(self):
+        print(json.dumps({"method": self.command, "path": self.path}) + "\n", end="", flush=True)
+        if (self.command, self.path) == ("PUT", "/latest/api/token"):
+            lifetime = self.headers["x-aws-ec2-metadata-token-ttl-seconds"] or "0"
+            return self.send(200, b"opened") if 1 <= int(lifetime) <= 21600 else self.send(400)
+        if self.headers["x-aws-ec2-metadata-token"] != "opened":
+            return self.send(401)
+        roles = "/latest/meta-data/iam/security-credentials/"
+        if self.path == roles:
+            return self.send(200, b"fleet")
+        if self.path != roles + "fleet":
+            return self.send(404)
+        until = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=6)
+        key_id, secret = next(iter(KEYS.items()))
+        key = {"Code": "Success", "AccessKeyId": key_id, "SecretAccessKey": secret, "Token": SESSION}
+        return self.send(200, json.dumps(key | {"Expiration": until.strftime("%Y-%m-%dT%H:%M:%SZ")}).encode())
+
     def serve(self):
         raw = self.body()
+        if self.path.startswith("/latest/"):
+            return self.serve_metadata()
         fault = next_fault()
         wrong = problem(self, raw)
         line = {"method": self.command, "path": self.path, "headers": dict(self.headers), "problem": wrong, "fault": fault}

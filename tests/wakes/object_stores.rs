@@ -228,6 +228,43 @@ fn a_wrong_object_store_is_explained() {
     assert_eq!(stage.world.run(&["store", "check"]).code, 0);
 }
 
+/// Keys that nobody sets: a program prints them, or the machine has a role.
+#[test]
+fn a_credential_process_and_the_role_of_the_machine_sign_requests() {
+    if !has_program("python3", "s3") {
+        return;
+    }
+    let faulty = Faulty::start();
+    let no_key = |variables: &[(&str, String)]| {
+        let mut stage = Stage::new(&[]);
+        let all = faulty.variables();
+        let without_key: Vec<_> = all.into_iter().filter(|(name, _)| !name.ends_with("KEY_ID")).collect();
+        with(&mut stage, &without_key);
+        with(&mut stage, variables);
+        stage
+    };
+    let endpoint = format!("http://127.0.0.1:{}", faulty.fake.port);
+    let stage = no_key(&[("AWS_EC2_METADATA_SERVICE_ENDPOINT", endpoint.clone())]);
+    let ran = stage.world.run(&["store", "check"]);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    assert_eq!(faulty.fake.requests("/latest/").len(), 3, "a token, the role's name, its key");
+
+    let disabled = ("AWS_EC2_METADATA_DISABLED", "true".to_owned());
+    let stage = no_key(&[("AWS_EC2_METADATA_SERVICE_ENDPOINT", endpoint), disabled.clone()]);
+    let ran = stage.world.run(&["store", "check"]);
+    assert!(ran.code == 4 && ran.err.contains("needs a key"), "{}", ran.all());
+
+    let printed =
+        json!({ "Version": 1, "AccessKeyId": ID, "SecretAccessKey": SECRET, "SessionToken": TOKEN });
+    let stage = no_key(&[("AWS_PROFILE", "fleet".to_owned()), disabled]);
+    let config = format!("[profile fleet]\ncredential_process = printf '%s' '{printed}'\n");
+    let file = stage.world.write("aws-config", config).display().to_string();
+    let mut stage = stage;
+    with(&mut stage, &[("AWS_CONFIG_FILE", file)]);
+    let ran = stage.world.run(&["store", "check"]);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+}
+
 /// Workers of two machines, one database server, one object store. Each takes what the other left.
 #[test]
 fn workers_of_two_machines_share_a_server_and_an_object_store() {

@@ -1,21 +1,27 @@
-//! Keys for AWS, on the host: named by the provider, in a profile file, from the container's endpoint, or for a web
-//! identity.
+//! Keys for AWS, on the host: named by the provider, of a profile, from the container's endpoint, for a web identity, or for
+//! the role of the instance.
 
+use super::aws_profile::AwsProfile;
 use super::aws_time;
-use super::fetch::{TokenHost, TokenRequest, encode, fetch_json};
+use super::fetch::{TokenHost, TokenRequest, encode, fetch, fetch_json};
 use super::service::{NamedCredential, ServiceSettings};
 use super::token_cache::IssuedToken;
 use egress::credentials::{CredentialSource, Secret};
 use egress::dial::Dialer;
 use egress::sigv4::AwsKey;
 use hyper::Method;
-use hyper::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue};
+use hyper::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Where the container agent of ECS serves relative addresses.
 const CONTAINER_HOST: &str = "http://169.254.170.2";
+/// No provider can set it, because a `credential_process` in that file runs on the host.
+pub(super) const CONFIG_FILE: &str = "config_file";
+const INSTANCE_ROLE: &str = "/latest/meta-data/iam/security-credentials/";
+/// Elsewhere than on an instance nobody answers at its address.
+const INSTANCE_PATIENCE: Duration = Duration::from_secs(3);
 
 pub(super) enum AwsOrigin {
     Named {
@@ -25,10 +31,7 @@ pub(super) enum AwsOrigin {
     },
     /// What a `credential_process` prints.
     Printed(CredentialSource),
-    ProfileFile {
-        path: String,
-        profile: String,
-    },
+    Profile(AwsProfile),
     Container {
         url: String,
         token: Option<String>,
@@ -40,6 +43,8 @@ pub(super) enum AwsOrigin {
         region: String,
         sts_url: Option<String>,
     },
+    /// The role of an EC2 instance, from the metadata server at this address.
+    Instance(String),
 }
 
 impl AwsOrigin {
@@ -65,8 +70,15 @@ impl AwsOrigin {
             let token_file = setting("container_token_file");
             return Some(Self::Container { url, token: setting("container_token"), token_file });
         }
-        let path = setting("credentials_file")?;
-        Some(Self::ProfileFile { path, profile: setting("profile").unwrap_or_else(|| "default".to_owned()) })
+        let files = AwsProfile {
+            credentials_file: setting("credentials_file"),
+            config_file: setting(CONFIG_FILE),
+            name: setting("profile").unwrap_or_else(|| "default".to_owned()),
+        };
+        if files.credentials_file.is_some() || files.config_file.is_some() {
+            return Some(Self::Profile(files));
+        }
+        setting("metadata_endpoint").map(Self::Instance)
     }
 
     pub(super) async fn key(&self, dialer: &Dialer) -> Result<IssuedToken<AwsKey>, String> {
@@ -86,8 +98,12 @@ impl AwsOrigin {
                     .map_err(|_| "AWS_CREDENTIALS is not what a credential_process prints")?;
                 key_of(&value, "SessionToken")
             }
-            Self::ProfileFile { path, profile } => profile_key(&read(path).await?, profile)
-                .ok_or_else(|| format!("{path} has no key for the profile `{profile}`")),
+            Self::Profile(profile) => profile.key().await,
+            Self::Instance(endpoint) => {
+                let key = tokio::time::timeout(INSTANCE_PATIENCE, instance_key(dialer, endpoint)).await;
+                key.unwrap_or_else(|_| Err(format!("{endpoint} did not answer")))
+                    .map_err(|why| format!("the role of this EC2 instance is not available: {why}"))
+            }
             Self::Container { url, token, token_file } => {
                 let token = match token_file {
                     Some(path) => Some(read(path).await?.trim().to_owned()),
@@ -131,12 +147,12 @@ async fn reveal(source: &CredentialSource) -> Result<Secret, String> {
     source.secret().await.map_err(|error| error.to_string())
 }
 
-async fn read(path: &str) -> Result<String, String> {
+pub(super) async fn read(path: &str) -> Result<String, String> {
     let text = tokio::fs::read_to_string(Path::new(path)).await;
     text.map_err(|error| format!("{path} cannot be read: {error}"))
 }
 
-fn key_of(value: &Value, token_name: &str) -> Result<IssuedToken<AwsKey>, String> {
+pub(super) fn key_of(value: &Value, token_name: &str) -> Result<IssuedToken<AwsKey>, String> {
     let text = |name: &str| value[name].as_str().map(|text| Secret::new(text.to_owned()));
     let (Some(id), Some(secret)) = (text("AccessKeyId"), text("SecretAccessKey")) else {
         return Err("AWS answered without a key".to_owned());
@@ -149,40 +165,79 @@ fn key_of(value: &Value, token_name: &str) -> Result<IssuedToken<AwsKey>, String
     Ok(IssuedToken { value: AwsKey { id, secret, session_token: text(token_name) }, until })
 }
 
-/// The key of one profile in an INI file.
-fn profile_key(text: &str, profile: &str) -> Option<IssuedToken<AwsKey>> {
-    let mut inside = false;
-    let mut found = std::collections::BTreeMap::new();
-    for line in text.lines().map(str::trim) {
-        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            inside = name.trim() == profile;
-        } else if let (true, Some((name, value))) = (inside, line.split_once('=')) {
-            found.insert(name.trim(), Secret::new(value.trim().to_owned()));
-        }
-    }
-    let value = AwsKey {
-        id: found.remove("aws_access_key_id")?,
-        secret: found.remove("aws_secret_access_key")?,
-        session_token: found.remove("aws_session_token"),
+/// The key of the instance's role. The metadata server wants a token of its own first, which only a `PUT` gets.
+async fn instance_key(dialer: &Dialer, endpoint: &str) -> Result<IssuedToken<AwsKey>, String> {
+    let endpoint = endpoint.trim_end_matches('/');
+    let ask = async |method: Method, path: &str, header: (&'static str, &str)| {
+        let value = HeaderValue::from_str(header.1).map_err(|error| error.to_string())?;
+        let headers = HeaderMap::from_iter([(HeaderName::from_static(header.0), value)]);
+        let url = format!("{endpoint}{path}");
+        let request = TokenRequest { method, url: &url, headers, body: None, host: TokenHost::Metadata };
+        let answer = fetch(dialer, request).await?;
+        Ok::<String, String>(String::from_utf8_lossy(&answer).into_owned())
     };
-    // The file may be renewed at any time.
-    Some(IssuedToken { value, until: Some(Instant::now()) })
+    let lifetime = ("x-aws-ec2-metadata-token-ttl-seconds", "300");
+    let token = ask(Method::PUT, "/latest/api/token", lifetime).await?;
+    let with_token = ("x-aws-ec2-metadata-token", token.trim());
+    let roles = ask(Method::GET, INSTANCE_ROLE, with_token).await?;
+    let role = roles.lines().next().unwrap_or_default().trim();
+    if role.is_empty() {
+        return Err("it has none".to_owned());
+    }
+    let path = format!("{INSTANCE_ROLE}{}", encode(role, b"-._~"));
+    let printed = ask(Method::GET, &path, with_token).await?;
+    let value: Value = serde_json::from_str(&printed).map_err(|error| error.to_string())?;
+    key_of(&value, "Token")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use egress::dial::testing::TestAuthority;
+    use egress::resolver::FixedResolver;
+    use std::sync::Arc;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
 
-    #[test]
-    fn a_profile_of_the_file_is_found() {
-        let file = "[default]\naws_access_key_id = A\naws_secret_access_key=B\n# c\n[ci]\naws_access_key_id=C\naws_secret_access_key=D=\naws_session_token=E\n";
-        let key = |profile: &str| {
-            let key = profile_key(file, profile)?.value;
-            let text = |secret: &Secret| secret.reveal().to_owned();
-            Some((text(&key.id), text(&key.secret), key.session_token.as_ref().map(text)))
-        };
-        assert_eq!(key("default"), Some(("A".to_owned(), "B".to_owned(), None)));
-        assert_eq!(key("ci"), Some(("C".to_owned(), "D=".to_owned(), Some("E".to_owned()))));
-        assert_eq!(key("other"), None);
+    /// A metadata server in its second version: nothing without the token that a `PUT` got.
+    async fn metadata_server(role: &'static str) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = vec![0; 4096];
+                let length = stream.read(&mut head).await.unwrap();
+                let head = String::from_utf8_lossy(&head[..length]).to_ascii_lowercase();
+                let has_token = head.contains("x-aws-ec2-metadata-token: opened");
+                let answer = if head.starts_with("put /latest/api/token") && head.contains("ttl-seconds: 300")
+                {
+                    (200, "opened")
+                } else if !has_token {
+                    (401, "")
+                } else if head.contains("security-credentials/ci ") {
+                    (
+                        200,
+                        r#"{"AccessKeyId":"A","SecretAccessKey":"B","Token":"C","Expiration":"2040-01-01T00:00:00Z"}"#,
+                    )
+                } else {
+                    (200, role)
+                };
+                let (status, body) = answer;
+                let text = format!("HTTP/1.1 {status} OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+                stream.write_all(text.as_bytes()).await.unwrap();
+            }
+        });
+        format!("http://{address}")
+    }
+
+    #[tokio::test]
+    async fn the_role_of_an_instance_is_asked_with_a_token() {
+        let dialer = Dialer::new(Arc::new(FixedResolver::default()), TestAuthority::new().roots());
+        let key = AwsOrigin::Instance(metadata_server("ci\n").await).key(&dialer).await.unwrap();
+        assert_eq!((key.value.id.reveal(), key.value.secret.reveal()), ("A", "B"));
+        assert_eq!(key.value.session_token.as_ref().map(Secret::reveal), Some("C"));
+        assert!(key.until.is_some(), "it expires");
+        let none = AwsOrigin::Instance(metadata_server("").await).key(&dialer).await.err();
+        assert_eq!(none.as_deref(), Some("the role of this EC2 instance is not available: it has none"));
     }
 }

@@ -50,7 +50,7 @@ pub(super) async fn fetch_json(dialer: &Dialer, request: TokenRequest<'_>) -> Re
 
 async fn exchange(dialer: &Dialer, request: TokenRequest<'_>) -> Result<Bytes, String> {
     let TokenRequest { method, url, headers, body, host } = request;
-    let (address, query) = url.split_once('?').map_or((url, None), |(address, query)| (address, Some(query)));
+    let address = url.split_once('?').map_or(url, |(address, _)| address);
     let base = match host {
         TokenHost::Metadata => BaseUrl::parse_metadata(address),
         TokenHost::Secure => BaseUrl::parse(address, PlainHttp::Loopback),
@@ -73,9 +73,8 @@ async fn exchange(dialer: &Dialer, request: TokenRequest<'_>) -> Result<Bytes, S
     let (media_type, body) = body.map_or((None, String::new()), |(kind, body)| (Some(kind), body));
     let mut outgoing = hyper::Request::new(Full::new(Bytes::from(body)));
     *outgoing.method_mut() = method;
-    let path = if base.prefix.is_empty() { "/" } else { base.prefix.as_str() };
-    let target = query.map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"));
-    *outgoing.uri_mut() = target.parse::<Uri>().map_err(|error| error.to_string())?;
+    let target = url.parse::<Uri>().map_err(|error| error.to_string())?.into_parts().path_and_query;
+    *outgoing.uri_mut() = target.map_or_else(|| Uri::from_static("/"), Uri::from);
     *outgoing.headers_mut() = headers;
     outgoing.headers_mut().insert(HOST, base.host_header.clone());
     if let Some(kind) = media_type {

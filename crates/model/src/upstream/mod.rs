@@ -3,6 +3,7 @@
 mod anthropic;
 mod aws_credentials;
 mod aws_keys;
+mod aws_profile;
 mod aws_time;
 mod azure_openai;
 mod base_url;
