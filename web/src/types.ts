@@ -64,7 +64,7 @@ export type ProgramRecord = {
   place: string;
 };
 
-/** How a run ended, as its record says it. */
+/** How a run ended, as its record shows it. */
 export type OutcomeKind = "completed" | "skipped" | "no_output" | "denied" | "asked" | "invalid_output" | "agent_failed" | "timeout" | "budget" | "model_unavailable" | "security_stop" | "sandbox_unavailable" | "setup_failed" | "post_script_failed" | "interrupted" | "internal";
 
 export type InputDigest = {
@@ -195,7 +195,7 @@ export type PageEvent = {
   run_id: string;
   harness: string;
   runtime: string;
-  /** As the harness or the agent names it; empty where the runtime chooses. */
+  /** The name in the harness or the agent; empty if the runtime chooses. */
   model?: string;
   repository: string;
   /** The name of its directory on the host; empty in older logs. */
@@ -394,7 +394,7 @@ export type FindingEvent = {
   action?: FindingAction;
   /** The reason of the waiver, where the organisation accepts the finding. */
   suppressed?: string | null;
-  /** The file in the run directory that holds the text as it was, if something of it was withheld. */
+  /** The file in the run directory with the original text, if a part of it was withheld. */
   kept?: string | null;
 };
 

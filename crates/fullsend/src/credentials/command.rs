@@ -1,5 +1,5 @@
-//! A command whose standard output is a credential: the value alone, or a JSON object that also says how long it is good.
-//! What it may take is bounded; what it says is never repeated, except the last line of its complaints.
+//! A command whose standard output is a credential: the value alone, or a JSON object that also says how long it is
+//! valid. Its time and output are bounded. Its output is never shown, except the last line of its standard error.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::scripts::{self, Script, ScriptError};
 
 const TIME: Duration = Duration::from_secs(30);
 
-/// How much of a complaint is repeated.
+/// How much of its standard error is shown.
 const MAX_COMPLAINT: usize = 200;
 
 pub(super) struct CredentialCommand {
@@ -24,7 +24,7 @@ pub(super) struct CredentialCommand {
     working_directory: PathBuf,
 }
 
-/// The second form of an answer.
+/// The JSON form of an answer.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Answer {
@@ -36,7 +36,8 @@ struct Answer {
 }
 
 impl CredentialCommand {
-    /// Variables are not written into the command, where every process of the host could read them: the shell has them.
+    /// The values of variables are not written into the command, where every process of the host could read them: the
+    /// shell expands them.
     pub(super) fn new(template: &Template, host: &CredentialHost<'_>) -> Result<Self, String> {
         let mut environment = host.environment.clone();
         for name in template.variables() {
@@ -78,7 +79,7 @@ impl CredentialCommand {
     }
 }
 
-/// Complaints are for people; one that holds a secret is not repeated.
+/// The last line of standard error, for people; not if it contains a secret.
 fn last_line(complaint: &str) -> String {
     let line = complaint.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let line: String = line.chars().filter(|c| !c.is_control()).take(MAX_COMPLAINT).collect();
@@ -93,7 +94,7 @@ fn read(said: &str, now: Moment) -> Result<FetchedSecret, String> {
         }
         return Ok(FetchedSecret { secret, valid_for: None });
     }
-    // The parser's own words would repeat a piece of what it read.
+    // The parser's own message would show a part of its input.
     let answer: Answer = serde_json::from_str(said).map_err(|_| {
         "the command said JSON that is not {\"value\": …, \"expires_in\": SECONDS} or {…, \"expires_at\": TIME}"
             .to_owned()

@@ -1,6 +1,6 @@
-//! The values of the run's credentials: a variable of the host, a file, or the answer of a command that is asked again
-//! before it expires. They are loaded before anything starts, every one is made known to the guard, and none is written
-//! down, passed as an argument or put into an error.
+//! The values of the run's credentials: a variable of the host, a file, or the output of a command that runs again
+//! before the value expires. They are loaded before anything starts. The guard gets every value, and none is written to
+//! disk, passed as an argument or put into an error.
 
 mod command;
 
@@ -19,7 +19,7 @@ use command::CredentialCommand;
 /// Longer than any key or token; a file that is larger is not one.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// Hears of every value before it is used, by the name of its variable. An error is a value that cannot be kept secret.
+/// Gets every value before it is used, with the name of its variable. Returns an error if the value cannot be masked.
 pub type Learn = Arc<dyn Fn(&str, &str) -> Result<(), String> + Send + Sync>;
 
 /// The credentials of one run.
@@ -36,7 +36,7 @@ pub struct Loaded {
     pub source: CredentialSource,
 }
 
-/// A credential that cannot be had.
+/// A credential that is not available.
 #[derive(Debug)]
 pub struct CredentialError {
     provider: String,
@@ -153,7 +153,7 @@ fn from_file(path: &Path) -> Result<Secret, String> {
     if !about.is_file() {
         return Err(wrong(&"is not a file"));
     }
-    // Room for all of it at once: a buffer that grows leaves copies behind.
+    // Allocate the whole buffer at once: a growing buffer leaves copies of the secret in memory.
     let mut text = String::with_capacity(usize::try_from(MAX_BYTES).unwrap_or(0) + 2);
     let file = std::fs::File::open(path).map_err(|error| wrong(&format_args!("cannot be read: {error}")))?;
     file.take(MAX_BYTES + 1)
@@ -165,7 +165,7 @@ fn from_file(path: &Path) -> Result<Secret, String> {
     usable(text).map_err(|why| wrong(&format_args!("holds a value that {why}")))
 }
 
-/// A value without the line breaks around it; nothing at all is not a value.
+/// A value without the line breaks around it; an empty text is not a value.
 fn usable(text: String) -> Result<Secret, String> {
     let text = Secret::new(text);
     let trimmed = text.reveal().trim_matches(['\r', '\n']);
@@ -175,8 +175,8 @@ fn usable(text: String) -> Result<Secret, String> {
     Ok(Secret::new(trimmed.to_owned()))
 }
 
-/// Keeps this process's memory out of core files, to the disk and to a handler: both refuse a limit of one byte, and a
-/// handler would get everything under a limit of none.
+/// Keeps this process's memory out of core dumps, on disk and in a handler: with a limit of one byte neither gets a
+/// dump, while with a limit of zero a handler would get all of it.
 pub fn forbid_core_dumps() -> std::io::Result<()> {
     let resource = rustix::process::Resource::Core;
     let rustix::process::Rlimit { maximum, .. } = rustix::process::getrlimit(resource);

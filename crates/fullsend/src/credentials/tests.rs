@@ -1,4 +1,4 @@
-//! Where values come from, what is refused, and that every one is made known before it is used.
+//! Where values come from, what is refused, and that the guard gets every value before it is used.
 
 use std::sync::Mutex;
 

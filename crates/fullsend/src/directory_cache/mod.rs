@@ -1,5 +1,5 @@
-//! A cache of directories: layers of images, and checkouts. A directory appears under its name only when it is whole, and
-//! leaves it at once. One process writes at a time; directories in use are held and never removed.
+//! A cache of directories: layers of images, and checkouts. A directory gets its name only when it is complete, and
+//! loses it in one step. One process writes at a time; directories in use are held and never removed.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -40,7 +40,7 @@ impl DirectoryCache {
         Ok(Self { directory: directory.canonicalize()? })
     }
 
-    /// The directory `name` if it is whole, held against removal.
+    /// The directory `name` if it is complete, locked against removal.
     pub fn get(&self, name: &str) -> io::Result<Option<(PathBuf, File)>> {
         let hold = self.hold(name)?;
         match rustix::fs::flock(&hold, FlockOperation::NonBlockingLockShared) {
@@ -77,7 +77,7 @@ impl DirectoryCache {
 }
 
 impl Exclusive<'_> {
-    /// An empty directory for something that is not whole yet. What a dead process left there goes.
+    /// An empty directory for an entry that is not complete yet. Leftovers of a dead process there are removed.
     pub fn start(&self) -> io::Result<PathBuf> {
         let path = self.cache.directory.join(PARTIAL);
         self.discard()?;
@@ -89,7 +89,7 @@ impl Exclusive<'_> {
         remove_if_there(&self.cache.directory.join(PARTIAL))
     }
 
-    /// Publishes what was started. It is on disk before it has its name: a power cut must not leave half of it.
+    /// Gives a new entry its name, after it was flushed to disk: a power cut must not leave an incomplete entry.
     pub fn finish(&self, name: &str) -> io::Result<()> {
         let partial = self.cache.directory.join(PARTIAL);
         rustix::fs::syncfs(File::open(&partial)?)?;
@@ -140,7 +140,7 @@ impl Exclusive<'_> {
         Ok(removed)
     }
 
-    /// Takes the name away first: a process that is killed here leaves no half of a directory under it.
+    /// Takes the name away first, so that a killed process leaves no incomplete directory under the name.
     fn remove(&self, name: &str) -> io::Result<()> {
         let removed = self.cache.directory.join(REMOVED);
         remove_if_there(&removed)?;

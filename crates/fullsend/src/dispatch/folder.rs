@@ -1,5 +1,5 @@
-//! The folder of one dispatch: what was asked for, where it was sent, and what came back. Every file appears under its name in
-//! one step.
+//! The folder of one dispatch: the requests, the engine, and the results. Every file appears under its name in one
+//! step.
 
 use std::fmt;
 use std::fs;
@@ -40,7 +40,7 @@ pub struct DispatchManifest {
 pub struct JobResult {
     pub v: u32,
     pub index: usize,
-    /// The first is 1; an engine that starts a job again makes another one.
+    /// The first is 1; each time that the engine starts the job again, the number grows.
     pub attempt: u32,
     pub exit: i32,
     /// The directory of the run's record.
@@ -87,7 +87,7 @@ impl DispatchFolder {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
             let id = uuid::Uuid::now_v7().to_string();
-            // It appears under its name when it is whole: several jobs may want to make it.
+            // It gets its name only when it is complete, because several jobs may try to create it.
             let new = path.with_extension(&id);
             fs::create_dir(&new)?;
             write(&new.join(REQUESTS), &lines(requests)?)?;

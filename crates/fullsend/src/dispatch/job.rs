@@ -17,7 +17,7 @@ use crate::event::exit::{Exit, signalled};
 
 /// How soon a request to end is passed on.
 const TICK: Duration = Duration::from_millis(50);
-/// An engine that starts a job again for ever is a fault of its own.
+/// The most attempts: an engine that restarts a job for ever is faulty.
 const MAX_ATTEMPTS: u32 = 1000;
 
 /// Why a job did nothing.
@@ -78,7 +78,7 @@ pub fn run(folder: &DispatchFolder, index: usize, cancel: &Cancel) -> Result<u8,
             .spawn()
     });
     let exit = wait(child.map_err(failed)?, cancel).map_err(failed)?;
-    // A job that was asked to end is not done: the engine may start it again.
+    // A job that was asked to end has no result: the engine may start it again.
     if cancel.is_cancelled() {
         return Ok(code(exit));
     }

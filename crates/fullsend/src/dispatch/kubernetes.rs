@@ -25,7 +25,7 @@ pub struct KubernetesOptions {
 const FOLDER: &str = "/dispatch";
 const REQUESTS: &str = "/requests";
 
-/// The documents to apply: the requests, and the Job. Our YAML is JSON, which YAML holds.
+/// The documents to apply: the requests, and the Job. They are written as JSON, which is valid YAML.
 pub fn documents(requests: &str, count: usize, options: &KubernetesOptions) -> Vec<Json> {
     let KubernetesOptions { name, namespace, parallel, grace_seconds, .. } = options;
     let mut metadata = json!({ "name": name, "labels": { "app.kubernetes.io/name": "fullsend" } });
@@ -35,7 +35,7 @@ pub fn documents(requests: &str, count: usize, options: &KubernetesOptions) -> V
     let pod = json!({
         "metadata": { "labels": { "app.kubernetes.io/name": "fullsend" } },
         "spec": {
-            // A run that failed is not repeated: its result says why. The engine repeats what it lost itself.
+            // A failed run is not repeated: its result says why. The engine repeats only jobs that it lost.
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": grace_seconds,
             "automountServiceAccountToken": false,

@@ -68,7 +68,7 @@ impl std::error::Error for RequestError {
     }
 }
 
-/// Reads requests, one a line. Relative paths become those of `here`; without it they stay as they are.
+/// Reads requests, one per line. Relative paths start from `here`; without it they stay as they are.
 pub fn read(mut from: impl BufRead, here: Option<&Path>) -> Result<Vec<DispatchRequest>, RequestError> {
     let mut requests = Vec::new();
     for number in 1.. {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::folder::DispatchFolder;
 
-/// How a Slurm array is asked for.
+/// The options of a Slurm array.
 #[derive(Clone, Debug)]
 pub struct SlurmOptions {
     pub parallel: usize,
@@ -23,7 +23,7 @@ pub fn sbatch(folder: &DispatchFolder, count: usize, script: &Path, options: &Sl
         "--parsable".to_owned(),
         format!("--array=0-{last}%{parallel}"),
         "--job-name=fullsend".to_owned(),
-        // A node that fails, or a job that must make room, is started again.
+        // Start the job again if its node fails or another job preempts it.
         "--requeue".to_owned(),
         "--open-mode=append".to_owned(),
         format!("--signal=B:TERM@{grace_seconds}"),

@@ -37,7 +37,7 @@ impl From<AgentEnding> for String {
 }
 
 impl From<String> for AgentEnding {
-    /// A word of another version is a reason.
+    /// An unknown word, from another version, is read as a reason.
     fn from(text: String) -> Self {
         match text.as_str() {
             "finished" => Self::Finished,

@@ -44,15 +44,15 @@ impl From<Exit> for std::process::ExitCode {
     }
 }
 
-/// What shells give for a command that could not be started.
+/// The exit code that shells return for a command that could not be started.
 pub const NOT_STARTED: u8 = 127;
 
-/// What shells give for a command that a signal ended.
+/// The exit code that shells return for a command that a signal ended.
 pub fn signalled(signal: i32) -> u8 {
     128_u8.saturating_add(u8::try_from(signal).unwrap_or(NOT_STARTED))
 }
 
-/// What shells give for a command that ended by itself: the lowest byte of its status.
+/// The exit code that shells return for a command that ended by itself: the lowest byte of its status.
 pub fn exited(code: i32) -> u8 {
     u8::try_from(code & 0xff).unwrap_or(Exit::Failed.code())
 }

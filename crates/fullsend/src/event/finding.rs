@@ -1,5 +1,5 @@
 //! A finding as the event log writes it. Scanners, the guard and the proxy have types of their own and convert them to
-//! these; the words on disk stay the same when those types change.
+//! these; the names on disk stay the same when those types change.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ pub struct FindingEvent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "suppressed")]
     pub waiver: Option<String>,
-    /// The file in the run directory that holds the text as it was, if something of it was withheld.
+    /// The file in the run directory with the original text, if a part of it was withheld.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
 }
@@ -154,7 +154,7 @@ impl FindingFamily {
 #[serde(rename_all = "snake_case")]
 pub enum FindingAction {
     Reported,
-    /// The text passed without what was found.
+    /// The text passed without the matched parts.
     Cleaned,
     Denied,
     Withheld,
@@ -227,7 +227,7 @@ impl From<redact::Category> for FindingFamily {
 mod tests {
     use super::*;
 
-    /// The words on disk are those of the scanners.
+    /// The names on disk are the scanners' names.
     #[test]
     fn scanners_and_events_use_the_same_words() {
         let word = |value: serde_json::Value| value.as_str().unwrap().to_owned();

@@ -16,7 +16,7 @@ pub enum InputKind {
     /// The agent's text and the schema, in one digest.
     #[serde(rename = "prompt and schema")]
     PromptAndSchema,
-    /// A text of the repository, or what the caller tells the agent beside its task.
+    /// A text of the repository, or a prompt of the caller beside the agent's task.
     Context,
     /// What fullsend writes into the runtime's instruction file.
     Instructions,

@@ -17,12 +17,12 @@ use super::{Envelope, RunEvent, VERSION};
 /// The digest before the first line.
 const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// A line longer than this is not one of ours.
+/// The longest line that we write; a longer line is not ours.
 pub const MAX_LINE_BYTES: u64 = 4 << 20;
 
 /// An event longer than this has its long texts and lists shortened before it is written.
 const MAX_EVENT_BYTES: usize = 256 << 10;
-/// How many bytes of a text and how many entries of a list are left, one after the other until the event is short enough.
+/// How many bytes of a text and entries of a list stay. The limits are tried in order until the event is short enough.
 const SHORTENINGS: [(usize, usize); 3] = [(4 << 10, 50), (256, 20), (64, 4)];
 
 /// How a line ends: the digest and what closes the object.
@@ -52,8 +52,8 @@ impl Emitter {
         listener: impl Fn(&Envelope) + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
         let file = File::options().append(true).create_new(true).open(path)?;
-        // Held while this process lives: a log that can be locked has no runner. A command that tests this just now, in
-        // `StoredRun::is_alive`, holds it for an instant: wait for it.
+        // Locked while this process lives: if the log can be locked, it has no runner. `StoredRun::is_alive` takes the
+        // lock for a moment to test this, so wait for it.
         rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
         let log = Log { file, seq: 0, head: GENESIS.to_owned(), failure: None, redactor: None };
         Ok(Self { log: Arc::new(Mutex::new(log)), listener: Arc::new(listener) })
@@ -135,7 +135,7 @@ fn redacted(event: RunEvent, redactor: &Redactor) -> RunEvent {
     }
 }
 
-/// An agent chooses some of the texts in events. However long they are, the line can be read back.
+/// Shortens long texts, so that the line can always be read back: an agent chooses some of the texts in events.
 fn bounded(event: RunEvent) -> RunEvent {
     let is_small = |bytes: &[u8]| bytes.len() <= MAX_EVENT_BYTES;
     if serde_json::to_vec(&event).is_ok_and(|bytes| is_small(&bytes)) {
@@ -194,7 +194,7 @@ fn digest(previous: &str, bare_line: &[u8]) -> String {
     hex(&hasher.finalize())
 }
 
-/// The digest that a line should have. `None`: it does not end as our lines do.
+/// The digest that a line should have. `None`: the line does not end like our lines.
 fn expected_digest(previous: &str, line: &[u8]) -> Option<String> {
     let end = line.len().checked_sub(DIGEST_LENGTH + LINE_END.len())?;
     let bare = line.get(..end).filter(|start| start.ends_with(b"\"hash\":\""))?;

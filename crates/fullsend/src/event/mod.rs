@@ -35,7 +35,7 @@ pub enum RunEvent {
         run_id: String,
         harness: String,
         runtime: String,
-        /// As the harness or the agent names it; empty where the runtime chooses.
+        /// The name in the harness or the agent; empty if the runtime chooses.
         #[serde(default)]
         model: String,
         repository: String,
@@ -55,7 +55,7 @@ pub enum RunEvent {
         name: String,
         sha256: String,
     },
-    /// How much of an image has come from its registry.
+    /// How much of an image has been pulled from its registry.
     ImagePull {
         name: String,
         bytes: u64,
@@ -80,7 +80,7 @@ pub enum RunEvent {
         value: String,
         place: String,
     },
-    /// A named, recorded weakening.
+    /// An exception: a named, recorded weakening.
     Exception {
         field: String,
         what: String,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::exit::Exit;
 
-/// How a run ended, as its record says it.
+/// How a run ended, as its record shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeKind {

@@ -126,7 +126,7 @@ impl Rule {
         let (year, ..) = civil(day);
         let start = start.second_of(year) - self.standard;
         let end = end.second_of(year) - offset;
-        // In the south summer lasts over the new year.
+        // In the southern hemisphere summer time spans the new year.
         let is_summer =
             if start < end { (start..end).contains(&second) } else { !(end..start).contains(&second) };
         if is_summer { offset } else { self.standard }
@@ -134,7 +134,7 @@ impl Rule {
 }
 
 impl YearDay {
-    /// Seconds since 1970, as a clock on the wall shows them.
+    /// Seconds since 1970 in local time.
     fn second_of(self, year: u64) -> i64 {
         let first = first_day(year, self.month);
         // 1970-01-01 was a Thursday.
@@ -154,7 +154,7 @@ fn first_day(year: u64, month: u64) -> u64 {
     (guess..guess + 800).find(|day| civil(*day) == (year, month, 1)).unwrap_or(guess)
 }
 
-/// `CET-1CEST,M3.5.0,M10.5.0/3`. Rules in another form are left out; the last change then stays.
+/// `CET-1CEST,M3.5.0,M10.5.0/3`. Rules in another form are ignored; then the last offset applies.
 fn parse_rule(text: &str) -> Option<Rule> {
     let mut parts = text.split(',');
     let names = parts.next()?;

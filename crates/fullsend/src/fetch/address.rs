@@ -1,5 +1,4 @@
-//! Addresses of the web: parsed once, with a host, a port and what is asked for. A redirect is resolved against the address
-//! that sent it.
+//! URLs, parsed once into host, port, path and query. A redirect is resolved against the address that sent it.
 
 use std::fmt;
 use std::net::IpAddr;

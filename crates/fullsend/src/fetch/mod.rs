@@ -1,5 +1,5 @@
-//! The one way in which the host gets bytes from the web: GET with bounded redirects, over TLS, to addresses that may be asked.
-//! A credential goes to the origin that it was given for and is left out after a redirect elsewhere.
+//! The one way in which the host fetches from the web: GET with bounded redirects, over TLS, to allowed addresses. A
+//! credential is sent only to its own origin, not after a redirect elsewhere.
 
 mod address;
 mod error;
@@ -26,7 +26,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 pub use address::WebAddress;
 pub use error::FetchError;
 
-/// Until the head of an answer, and between two parts of its body, where a request sets nothing else.
+/// The default timeout until the head of an answer, and between two parts of its body.
 const TIME: Duration = Duration::from_secs(30);
 const MAX_REDIRECTS: usize = 5;
 
@@ -34,7 +34,7 @@ const MAX_REDIRECTS: usize = 5;
 #[derive(Clone)]
 pub struct HostNetwork {
     dialer: Arc<Dialer>,
-    /// Hosts, with their ports, that are reached over plain http. This machine is, without being named.
+    /// Hosts, with their ports, that may use plain http. This machine needs no entry.
     plain_http: Arc<Vec<String>>,
 }
 
@@ -50,12 +50,12 @@ impl HostNetwork {
         Ok(Self { dialer: Arc::new(dialer), plain_http: Arc::new(plain_http) })
     }
 
-    /// How connections are made, for what fetches a credential.
+    /// How connections are made, for code that fetches a credential.
     pub fn dialer(&self) -> &Dialer {
         &self.dialer
     }
 
-    /// Whether an address may be asked, as far as this can be said before its host is resolved.
+    /// Whether an address is allowed, as far as this is known before its host is resolved.
     pub fn check(&self, address: &WebAddress) -> Result<(), FetchError> {
         if !address.is_tls && !self.is_plain(&address.authority()) {
             return Err(FetchError::Plain { address: address.to_string() });
@@ -81,7 +81,7 @@ pub struct FetchRequest<'a> {
     pub headers: &'a [(HeaderName, String)],
     /// The value of `Authorization`.
     pub authorization: Option<&'a Secret>,
-    /// Where the server is that named this address, if one did.
+    /// The network scope of the server that sent us to this address, if there is one.
     pub named_by: Option<NetworkPlace>,
     /// A form to post; it may contain a credential, so no redirect is followed.
     pub form: Option<&'a Secret>,
@@ -130,7 +130,7 @@ pub struct Answer<'a> {
     pub headers: HeaderMap,
     /// Where it came from, after redirects.
     pub address: WebAddress,
-    /// The network place of the first server.
+    /// The network scope of the first server.
     pub place: NetworkPlace,
     body: Incoming,
     timeout: Duration,
@@ -216,7 +216,7 @@ impl Fetcher {
     }
 }
 
-/// How far from the public net an address is. A redirect never leads nearer.
+/// How far an address is from the public internet. A redirect never leads closer to this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NetworkPlace {
     ThisMachine,
@@ -224,7 +224,7 @@ pub enum NetworkPlace {
     Public,
 }
 
-/// Whether these addresses may be asked, coming from `origin`.
+/// Whether these addresses are allowed for a redirect from `origin`.
 fn judge(
     address: &WebAddress,
     addresses: &[IpAddr],
@@ -322,7 +322,7 @@ impl Answer<'_> {
                 None => return Ok(None),
                 Some(Err(error)) => return Err(FetchError::Http(error)),
                 Some(Ok(frame)) => {
-                    // Trailers say nothing here.
+                    // Trailers are not used.
                     if let Ok(data) = frame.into_data() {
                         return Ok(Some(data));
                     }
@@ -331,7 +331,7 @@ impl Answer<'_> {
         }
     }
 
-    /// The same, if the whole body comes before this moment: a server that sends byte by byte is not waited for.
+    /// The same, with a deadline for the whole body: a server may not delay us by sending byte by byte.
     pub fn whole_before(mut self, max_bytes: usize, deadline: Instant) -> Result<Vec<u8>, FetchError> {
         let mut bytes = Vec::new();
         loop {

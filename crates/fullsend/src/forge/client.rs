@@ -164,7 +164,7 @@ impl Client {
         self.ask(&Method::DELETE, path, None).map(drop)
     }
 
-    /// Tried again after a rate limit; after an outage only what may be done twice.
+    /// Retries after a rate limit; after an outage only requests that may happen twice.
     fn ask(&self, method: &Method, path: &str, body: Option<&Json>) -> Result<Json, ForgeError> {
         let mut tries = 0;
         loop {
@@ -290,7 +290,7 @@ impl Login {
     }
 }
 
-/// What the service says about a refusal, on one line.
+/// The service's reason for a refusal, on one line.
 fn message(body: &[u8]) -> String {
     let said = serde_json::from_slice::<Json>(body).ok().and_then(|said| {
         let found = ["message", "error", "errorMessages"].into_iter().find(|key| !said[*key].is_null())?;

@@ -68,7 +68,7 @@ pub fn post(
     Ok(done)
 }
 
-/// Anybody can write the marker into a comment. One that cannot be changed is not ours, and is skipped.
+/// Anybody can write the marker into a comment. A comment that we cannot edit is not ours, and is skipped.
 fn post_part(
     tracker: &dyn Tracker,
     old: &[&Comment],
@@ -95,7 +95,7 @@ fn post_part(
     Ok(CommentStep::Create)
 }
 
-/// The line that tells a part from the first one.
+/// The line that marks a part after the first one.
 fn part_line(index: usize) -> String {
     format!("<!-- fullsend:part {} -->", index + 1)
 }

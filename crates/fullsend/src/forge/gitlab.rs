@@ -1,4 +1,4 @@
-//! Issues and merge requests of GitLab. A review is one comment, and an approval where the review approves.
+//! Issues and merge requests of GitLab. A review is one comment, plus an approval if the verdict is `approve`.
 
 use egress::credentials::Secret;
 use hyper::Method;
@@ -104,7 +104,7 @@ impl ReviewTarget for Gitlab {
         Ok(text(&self.client.get(&self.path)?["sha"]))
     }
 
-    /// A comment belongs to no commit: the newest text counts for all.
+    /// A comment does not belong to a commit, so the newest text replaces the old one.
     fn posted(&self) -> Result<Vec<Posted>, ForgeError> {
         let head = self.head()?;
         let posted = |comment: Comment| Posted {

@@ -19,7 +19,7 @@ pub struct Jira {
 }
 
 impl Jira {
-    /// With an address of a person the token is that person's; without, it stands for itself.
+    /// With an email address the token is sent as that person's password; without one, as a bearer token.
     pub fn new(url: &str, key: &str, email: Option<&str>, token: Secret) -> Result<Self, ForgeError> {
         let login = match email {
             Some(email) => Login::Basic { user: email.to_owned(), password: token },

@@ -1,5 +1,5 @@
-//! Comments and reviews on GitHub, GitLab and Jira, for the post-scripts of a run. A comment is known by its marker: posting
-//! twice changes one comment. It reads no environment and prints nothing.
+//! Comments and reviews on GitHub, GitLab and Jira, for the post-scripts of a run. A marker identifies a comment:
+//! posting twice edits the same comment. It reads no environment and prints nothing.
 
 mod client;
 pub(crate) mod comment;
@@ -48,7 +48,7 @@ pub trait Tracker {
     fn delete(&self, id: &str) -> Result<(), ForgeError>;
 }
 
-/// A text of a JSON document; nothing where it is another kind.
+/// A text of a JSON document; empty if the value is not a text.
 fn text(value: &Json) -> String {
     match value {
         Json::String(text) => text.clone(),

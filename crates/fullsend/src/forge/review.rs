@@ -76,8 +76,8 @@ impl std::fmt::Display for ReviewStep {
 }
 
 impl Review {
-    /// A JSON document with `summary` or `body`, `verdict`, `action` or `event`, and `comments` or `findings`; or any other
-    /// text, which becomes a review that only comments.
+    /// A JSON document with `summary` or `body`, `verdict`, `action` or `event`, and `comments` or `findings`; or any
+    /// other text, which becomes a review with verdict `comment`.
     pub fn read(text: &str) -> Result<Self, ForgeError> {
         let Ok(Json::Object(fields)) = serde_json::from_str::<Json>(text) else {
             return Ok(Self { event: ReviewEvent::Comment, body: text.to_owned(), comments: Vec::new() });

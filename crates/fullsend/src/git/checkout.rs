@@ -1,6 +1,6 @@
-//! Checkouts of the repositories that sessions belong to, for a worker that has none of them. Each repository has a mirror in
-//! the cache, so a new commit costs only what changed, and each commit has a checkout that is shared and never written:
-//! runs see it copy-on-write.
+//! Checkouts of the repositories that sessions belong to, for a worker without a repository of its own. Each repository
+//! has a mirror in the cache, so that only changes are fetched. Each commit has one shared checkout, which is never
+//! written: runs get a copy-on-write view.
 
 use std::collections::HashMap;
 use std::fmt;

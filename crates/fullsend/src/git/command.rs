@@ -1,6 +1,6 @@
-//! The one function that runs git on the host. Whoever wrote the repository may have written its configuration, so git
-//! never reads it: every call gets a git directory that we made, an environment that we made, no hooks, filters,
-//! monitors or prompts, and no way to fetch anything but what its caller's transport names.
+//! The one function that runs git on the host. An attacker may have written the repository's configuration, so git
+//! never reads it: every call gets our own git directory and environment, without hooks, filters, monitors or prompts,
+//! and can fetch only from the caller's transport.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -13,7 +13,7 @@ use crate::cancel::Cancel;
 use crate::scripts::{self, Script, ScriptError};
 
 const TIME: Duration = Duration::from_secs(120);
-/// The most that a call with a transport may take: it may copy a whole repository.
+/// The time limit of a call with a transport: it may copy a whole repository.
 const LONG_TIME: Duration = Duration::from_secs(900);
 /// The most that one call without a transport may write, and the most that is read of what any call prints.
 const MAX_OUTPUT: u64 = 96 << 20;
@@ -109,7 +109,7 @@ impl GitOutput {
     }
 }
 
-/// Settings that win over every file: nothing is run and nothing is fetched, whatever a file says.
+/// Settings that override every file: git runs no other program and fetches nothing.
 const SETTINGS: &[&str] = &[
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -141,9 +141,9 @@ fn environment(call: &GitCall<'_>) -> BTreeMap<String, String> {
         ("GIT_TERMINAL_PROMPT", "0"),
         ("GIT_OPTIONAL_LOCKS", "0"),
         ("GIT_NO_REPLACE_OBJECTS", "1"),
-        // A missing object is an error: fetching it would run what the remote's configuration names.
+        // A missing object is an error: fetching it would run a program that the remote's configuration names.
         ("GIT_NO_LAZY_FETCH", "1"),
-        // The same for versions of git that do not know the variable above: no protocol is allowed.
+        // The same for git versions without the variable above: no protocol is allowed.
         ("GIT_ALLOW_PROTOCOL", ""),
         ("GIT_PROTOCOL_FROM_USER", "0"),
     ];
@@ -165,7 +165,8 @@ impl HttpTransport {
         let scheme = self.origin.split(':').next().unwrap_or_default();
         environment.extend(self.variables.clone());
         environment.insert("GIT_ALLOW_PROTOCOL".to_owned(), scheme.to_owned());
-        // A stalled server ends the call. In the environment, because other users can read arguments.
+        // A stalled server ends the call. These settings are in the environment, because other users can read
+        // arguments.
         let mut settings = vec![
             ("http.followRedirects".to_owned(), "false".to_owned()),
             ("http.lowSpeedLimit".to_owned(), "1000".to_owned()),

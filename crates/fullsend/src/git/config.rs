@@ -1,5 +1,5 @@
-//! A git configuration with only what describes the repository left in it: no commands, no credentials, no includes.
-//! What is not known to be harmless is dropped.
+//! A git configuration reduced to keys that describe the repository: no commands, credentials or includes. Keys that
+//! are not known to be harmless are dropped.
 
 /// Keys that stay: section, whether it has a subsection (`*`), names.
 type Keys = [(&'static str, &'static str, &'static [&'static str])];
@@ -39,7 +39,7 @@ const KEPT: &Keys = &[
     ("submodule", "*", &["url", "active"]),
 ];
 
-/// The configuration `text` without what could run something or tell a secret.
+/// The configuration `text` without keys that could run a program or contain a secret.
 pub fn rewrite(text: &[u8]) -> Vec<u8> {
     rewrite_with(text, KEPT)
 }
@@ -153,9 +153,9 @@ fn render(name: &str, subsection: &str, key: &str, value: &str) -> String {
     format!("{header}\n\t{key} = \"{quoted}\"\n")
 }
 
-/// A URL without the user and password in it. `git@host:path` has a name only and stays.
+/// A URL without the user and password in it. `git@host:path` has no password and stays.
 fn without_credentials(url: &str) -> String {
-    // `ext::` runs a command; nothing of it is kept.
+    // `ext::` runs a command; such a URL is dropped.
     if url.starts_with("ext::") {
         return String::new();
     }

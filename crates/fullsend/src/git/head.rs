@@ -1,5 +1,5 @@
-//! The branch and commit of a repository, read from git's own files without running git. The files may be an agent's:
-//! everything in them is checked, and no link is followed.
+//! The branch and commit of a repository, read from git's own files without running git. An agent may have written the
+//! files: everything in them is checked, and no link is followed.
 
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,7 +20,7 @@ pub struct Head {
     pub commit: Option<String>,
 }
 
-/// `git` is a git directory, `common` what its worktrees share. `None` if there is no head that makes sense.
+/// `git` is a git directory, `common` the directory that its worktrees share. `None` if there is no valid head.
 pub fn head(git: BorrowedFd<'_>, common: BorrowedFd<'_>) -> Option<Head> {
     let text = text(git, "HEAD")?;
     let text = text.trim();

@@ -1,5 +1,5 @@
-//! Which secret-like files git tracks, read from its index (versions 2 to 4). An index that cannot be read tracks
-//! nothing: then more is masked, never less.
+//! Which secret-like files git tracks, read from its index (versions 2 to 4). An index that cannot be read counts as
+//! empty: then more files are hidden, never fewer.
 
 use super::secret_files::looks_secret;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ pub fn tracked_secrets(path: &Path) -> BTreeSet<PathBuf> {
     parse(&bytes).unwrap_or_default()
 }
 
-/// How many files the index of a git directory lists; none where there is no index that can be read.
+/// How many files the index of a git directory lists; `None` if the index cannot be read.
 pub fn tracked_count(git: &Path) -> u32 {
     let mut head = [0; 12];
     let read = fs::File::open(git.join("index")).and_then(|mut file| file.read_exact(&mut head));

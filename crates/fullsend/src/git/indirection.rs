@@ -1,6 +1,7 @@
-//! Which directories of the host a repository may lead to. A repository is a stranger's file: its `.git` file, its
-//! `commondir` and its alternates name any directory they like. Only a directory that names the repository in return is
-//! its own, and a store of objects is lent only as far as its owner shows it to everyone who sees the repository.
+//! Which directories of the host a repository may lead to. An attacker may have written the repository: its `.git`
+//! file, its `commondir` and its alternates can name any directory. A directory belongs to the repository only if it
+//! names the repository in return. Objects of another repository may be used only if it has the same owner and is at
+//! least as readable.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -76,8 +77,8 @@ const MAX_ENTRIES: usize = 1_000_000;
 /// `objects/aa/...` and `objects/pack/...`, and what some tools keep one level below.
 const MAX_DEPTH: usize = 4;
 
-/// What must be hidden in a store of objects that `objects` borrows from; `None` if it may not be borrowed from at all: it is
-/// not the store of a repository, belongs to another user, or is open to fewer people than the repository is.
+/// The paths to hide in an object store that `objects` borrows from; `None` if it may not be borrowed from: it is not
+/// the store of a repository, belongs to another user, or is readable by fewer users than the repository.
 pub(super) fn borrowable(objects: &Path, store: &Path) -> Result<Option<Vec<PathBuf>>, RepositoryError> {
     let (Ok(own), Ok(other)) = (fs::metadata(objects), fs::metadata(store)) else { return Ok(None) };
     let is_store =

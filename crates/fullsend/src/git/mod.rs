@@ -1,5 +1,5 @@
 //! Everything about git on the host: its files as we read them, the one way to start its program, and the mounts that
-//! show a repository in a sandbox. Git's files may be an attacker's, so nothing in them is believed or run.
+//! show a repository in a sandbox. An attacker may have written git's files, so nothing in them is trusted or run.
 
 pub mod checkout;
 pub(crate) mod command;

@@ -1,5 +1,5 @@
-//! Reads a repository of the host with git, without its configuration: a git directory of our own that borrows the
-//! repository's objects, branches and index, and has none of its settings, hooks, filters or includes.
+//! Reads a repository of the host with git, without its configuration: our own git directory borrows the repository's
+//! objects, branches and index, and has none of its settings, hooks, filters or includes.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ impl RepositoryReader {
             let Ok(from) = from.join(name).canonicalize() else { continue };
             std::os::unix::fs::symlink(from, own.path().join(name)).map_err(written)?;
         }
-        // A copy: git takes a link for a reference of the old kind.
+        // A copy: git reads a link as a reference of the old kind.
         let head = std::fs::read(git.join("HEAD")).unwrap_or_default();
         std::fs::write(own.path().join("HEAD"), head).map_err(written)?;
         let settings = std::fs::read(shared.join("config")).unwrap_or_default();

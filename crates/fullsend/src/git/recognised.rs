@@ -1,6 +1,6 @@
-//! What git takes for a repository, on any file system: names that some file system reads as `.git`, and directories that
-//! are a repository without one. Git runs what a repository's configuration names, so neither may reach the host from
-//! inside the sandbox.
+//! What git recognises as a repository, on any file system: names that some file system treats as `.git`, and bare
+//! repositories. Git runs what a repository's configuration names, so neither may reach the host from inside the
+//! sandbox.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FileType;
 use sandbox::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, walk_directory};
 
-/// Whether some file system takes this name for `.git`. Case is folded (APFS, NTFS, ext4), invisible characters are dropped
-/// (HFS+, ext4), and so is what NTFS ignores: a stream's name, and dots and spaces at the end. `git~1` is its short name.
+/// Whether some file system treats this name as `.git`. Case is folded (APFS, NTFS, ext4), invisible characters are
+/// dropped (HFS+, ext4), and so is what NTFS ignores: a stream's name, and dots and spaces at the end. `git~1` is its
+/// short name.
 pub fn is_dot_git(name: &OsStr) -> bool {
     let name = String::from_utf8_lossy(name.as_encoded_bytes());
     // NTFS also separates parts of a path by a backslash.
@@ -24,7 +25,7 @@ pub fn is_dot_git(name: &OsStr) -> bool {
 /// The name as the most lenient file system compares it.
 fn folded(name: &str) -> String {
     let lower = name.chars().filter(|c| !is_ignorable(*c)).flat_map(char::to_lowercase);
-    // The long s has no other lower case, and is one all the same.
+    // The long s (ſ) is lower case already, but file systems treat it as `s`.
     let lower: String = lower.map(|c| if c == '\u{17f}' { 's' } else { c }).collect();
     lower.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']).to_owned()
 }
@@ -70,8 +71,8 @@ impl DirectoryNames {
         self.has_data |= ["objects", "refs", "commondir"].iter().any(|known| is_named(name, known));
     }
 
-    /// Whether git takes the directory for a repository, bare or of a linked worktree. Stricter than git, which wants
-    /// `HEAD` with `objects` and `refs`, or with `commondir`.
+    /// Whether git recognises the directory as a repository, bare or of a linked worktree. Stricter than git, which
+    /// wants `HEAD` with `objects` and `refs`, or with `commondir`.
     pub fn is_repository(&self) -> bool {
         self.has_head && self.has_data
     }
@@ -85,7 +86,7 @@ impl<'a> FromIterator<&'a OsStr> for DirectoryNames {
     }
 }
 
-/// Whether some file system takes `name` for `known`, which is in lower case.
+/// Whether some file system treats `name` as `known`, which is in lower case.
 fn is_named(name: &OsStr, known: &str) -> bool {
     folded(&name.to_string_lossy()) == known
 }
@@ -94,8 +95,8 @@ const MAX_ENTRIES: usize = 1_000_000;
 const MAX_DEPTH: usize = 200;
 const SUFFIX: &str = ".not-a-repository";
 
-/// Renames everything below `root` that makes git take something for a repository: each `.git`, and the `HEAD` of each
-/// directory that is one without it. Returns how many names it changed. Nothing else may write there meanwhile.
+/// Renames everything below `root` that makes git recognise a repository: each `.git`, and the `HEAD` of each bare
+/// repository. Returns how many names it changed. Nothing else may write there meanwhile.
 pub fn defuse(root: &Path) -> io::Result<usize> {
     let mut names: Vec<PathBuf> = Vec::new();
     let mut heads: Vec<PathBuf> = Vec::new();
@@ -118,7 +119,7 @@ pub fn defuse(root: &Path) -> io::Result<usize> {
     walked.map_err(WalkError::into_io)?;
     heads.retain(|head| head.parent().is_some_and(|directory| with_data.contains(directory)));
     names.extend(heads);
-    // The deepest first, so that the paths of the others stay true.
+    // The deepest first, so that the paths of the others stay valid.
     names.sort_by_key(|path| std::cmp::Reverse(path.components().count()));
     for path in &names {
         let from = root.join(path);

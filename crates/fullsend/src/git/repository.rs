@@ -124,7 +124,7 @@ impl GitData {
             contents: contents.clone(),
             mode: 0o644,
         });
-        // Also if none was accepted: git would look for the others.
+        // Also if none was accepted: otherwise git would look for the refused ones.
         let alternates = self.has_alternates.then(|| Edit::Write {
             path: directory.join("objects/info/alternates"),
             contents: self

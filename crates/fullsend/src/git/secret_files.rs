@@ -10,12 +10,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FileType;
 use sandbox::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, walk_directory};
 
-/// A tree with more entries is refused: what was not looked at cannot be shown.
+/// A tree with more entries is refused: files that were not checked must not be visible.
 const MAX_ENTRIES: usize = 3_000_000;
 const MAX_DEPTH: usize = 1_000;
 
-/// `.env*`, `.netrc`, `.npmrc`, `.pypirc`, `.git-credentials`, `*.pem`, `id_*`; but not what says that it is an example
-/// or the public half of a key.
+/// `.env*`, `.netrc`, `.npmrc`, `.pypirc`, `.git-credentials`, `*.pem`, `id_*`; but not examples or public keys.
 pub fn looks_secret(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     let public: [&[u8]; 4] = [b".example", b".sample", b".template", b".pub"];
@@ -42,7 +41,8 @@ pub(super) fn named(root: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Those of the `named` paths that git does not track. Nothing below a directory that goes as a whole is named again.
+/// Those of the `named` paths that git does not track. A directory that is hidden as a whole is listed once, without
+/// its contents.
 pub(super) fn untracked(
     root: &Path,
     named: &[PathBuf],
@@ -53,7 +53,7 @@ pub(super) fn untracked(
     let mut found: Vec<PathBuf> = Vec::new();
     for path in named {
         let covered = found.last().is_some_and(|above| path.starts_with(above));
-        // What is gone since needs no cover.
+        // A file that is gone by now need not be hidden.
         let Ok(about) = fs::symlink_metadata(root.join(path)) else { continue };
         if !covered && !covers_tracked(path, about.is_dir(), tracked) {
             found.push(path.clone());
@@ -64,7 +64,7 @@ pub(super) fn untracked(
     Ok(found)
 }
 
-/// A secret may have a second, innocent name: other names of the same file go too.
+/// A secret may have a second, harmless name: hard links to the same file are hidden too.
 fn add_hard_links(root: &Path, tracked: &BTreeSet<PathBuf>, found: &mut Vec<PathBuf>) -> io::Result<()> {
     let mut shared = BTreeSet::new();
     for path in found.iter() {
@@ -90,7 +90,7 @@ fn add_hard_links(root: &Path, tracked: &BTreeSet<PathBuf>, found: &mut Vec<Path
     walked.map_err(WalkError::into_io)
 }
 
-/// A directory with a secret's name goes as a whole unless something in it is tracked.
+/// A directory with a secret's name is hidden as a whole unless something in it is tracked.
 fn covers_tracked(path: &Path, is_directory: bool, tracked: &BTreeSet<PathBuf>) -> bool {
     tracked.contains(path) || (is_directory && tracked.iter().any(|file| file.starts_with(path)))
 }

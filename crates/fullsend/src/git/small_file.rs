@@ -1,4 +1,4 @@
-//! Reads the small files of a git directory, which may be a stranger's.
+//! Reads the small files of a git directory, which an attacker may have written.
 
 use std::fmt;
 use std::fs;
@@ -29,7 +29,7 @@ impl std::error::Error for RepositoryError {
     }
 }
 
-/// A small file that is one: a link could lead to a file that the sandbox must not see, and a pipe would make us wait.
+/// Reads a small regular file: a link could lead to a file that the sandbox must not see, and a pipe would block us.
 pub(super) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {

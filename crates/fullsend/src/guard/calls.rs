@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::dialect::{CallDecision, RuntimeQuirks};
 use super::hook_client::NO_ANSWER;
 
-/// The most calls that are recorded. A result of a later call stops the run, and their results stop the run.
+/// The most calls that are recorded. The result of a later call stops the run.
 const MAX_CALLS: usize = 1 << 17;
 
 /// The text that a runtime puts around a denial.
@@ -40,7 +40,7 @@ pub enum UnmatchedResult {
     NoVerdict { tool: String },
     /// A hook asked about it and got no answer.
     NoAnswer { tool: String },
-    /// It was denied, and this is not the denial.
+    /// It was denied, and this result is not the denial.
     Denied { tool: String },
 }
 
@@ -62,7 +62,7 @@ impl std::fmt::Display for UnmatchedResult {
 
 impl std::error::Error for UnmatchedResult {}
 
-/// What a result is. Runtimes send text only, so it is read once, here.
+/// The kind of a result. Runtimes send it only as text, so the text is interpreted once, here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ResultKind {
     /// The denial that the guard gave.
@@ -81,13 +81,14 @@ struct Call {
     input: Json,
     at_gateway: CallDecision,
     verdict: Option<CallDecision>,
-    /// Whether the tool itself printed something like a reminder of the runtime; `None` until the hook after the call came.
+    /// Whether the tool itself printed something like a reminder of the runtime; `None` until the hook after the call
+    /// has run.
     prints_reminder: Option<bool>,
 }
 
 impl Call {
-    /// Runtimes wrap a denial in text of their own and may repeat the call. The mark shows that it is ours; the length,
-    /// that a command which printed the mark is not taken for a denial.
+    /// Runtimes wrap a denial in text of their own and may repeat the call. The mark shows that the denial is ours. The
+    /// length check keeps a command that prints the mark from being read as a denial.
     fn kind_of(&self, text: &str, is_error: bool, quirks: &RuntimeQuirks) -> ResultKind {
         if let Some(CallDecision::Deny { reason, mark }) = &self.verdict {
             let longest = reason.len() + self.input.to_string().len() + MAX_WRAPPING;
@@ -110,7 +111,7 @@ impl Call {
 #[derive(Debug, Default)]
 pub struct Calls {
     known: HashMap<String, Call>,
-    /// Calls of earlier runs, judged then: the host kept the conversation that holds their results.
+    /// Calls of earlier runs, which were judged then. The conversation that this run continues contains their results.
     pub past: HashSet<String>,
 }
 
@@ -142,7 +143,7 @@ impl Calls {
         }
     }
 
-    /// Records the verdict that the hook was given. A denial stays, whatever is asked later.
+    /// Records the verdict that the hook got. A denied call stays denied.
     pub fn settle(&mut self, id: &str, decision: &CallDecision) {
         let Some(call) = self.known.get_mut(id) else { return };
         if !matches!(call.verdict, Some(CallDecision::Deny { .. })) {
@@ -257,7 +258,7 @@ mod tests {
                 matches!(ask(&mut known, id, tool, command, CallDecision::Allow), CallDecision::Deny { .. }),
                 "{id} {tool} {command}"
             );
-            // Asking again with the right words does not wash it off.
+            // A later question with the right input does not make the call valid.
             assert_eq!(
                 ask(&mut known, "a", "Bash", "ls", CallDecision::Allow) == CallDecision::Allow,
                 id == "b",
@@ -278,7 +279,7 @@ mod tests {
             let printed = format!("{} not this [denial 77]", "what a command said ".repeat(100));
             assert_eq!(known.result("a", &printed, true, &QUIRKS), Err(ran), "the mark is not enough");
         }
-        // What the gateway would deny is no refusal of the runtime's own, whatever the result says.
+        // A call that the gateway would deny does not count as refused by the runtime, whatever its result says.
         let known = calls(deny("not this"));
         let ran = UnmatchedResult::NoVerdict { tool: "Bash".to_owned() };
         assert_eq!(known.result("a", "<refused>", true, &QUIRKS), Err(ran));

@@ -1,5 +1,5 @@
-//! Looks for canary tokens in everything that leaves the sandbox for another place than the model. Only the model is given
-//! the token: if it leaves, something made the agent send it.
+//! Looks for canary tokens in everything that leaves the sandbox, except to the model. Only the model gets the token:
+//! if it leaves, something made the agent send it.
 
 use std::sync::{Arc, PoisonError};
 

@@ -11,7 +11,7 @@ use super::dialect::CallDecision;
 /// The answer about one call with exactly this input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Confirmation {
-    /// Once: the next call is asked about again, even if it is the same.
+    /// Allowed once: the next call needs a new answer, even if it is the same.
     Allow,
     Deny(String),
     /// There is no answer yet; the text tells the agent what to do.

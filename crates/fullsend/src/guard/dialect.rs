@@ -1,5 +1,5 @@
-//! What the guard must know about a runtime: how its hooks ask, how they take an answer, and what the runtime does without
-//! asking them. Plain types; each runtime fills them in its own folder.
+//! What the guard must know about a runtime: how its hooks ask, which answers they understand, and which tools run
+//! without a hook. Plain types; each runtime fills them in its own folder.
 
 use model::gateway::ChunkFormat;
 use serde_json::Value as Json;
@@ -40,7 +40,7 @@ pub struct HookAnswer {
 }
 
 impl HookAnswer {
-    /// The exit codes that runtimes understand: go on, and deny. The neutral contract denies with `BLOCKED`.
+    /// The exit codes that runtimes understand: continue, and deny. The neutral contract denies with `BLOCKED`.
     pub const PASSED: u8 = 0;
     pub const BLOCKED: u8 = 1;
     pub const DENIED: u8 = 2;
@@ -58,7 +58,7 @@ impl HookAnswer {
         Self { code: Self::PASSED, text: value.to_string() }
     }
 
-    /// Every runtime takes this for a denial, whatever its hook asked.
+    /// Every runtime reads this as a denial, for any kind of hook.
     pub fn refusal(reason: &str) -> Self {
         Self { code: Self::DENIED, text: reason.to_owned() }
     }
@@ -73,14 +73,14 @@ pub fn text(body: &Json, key: &str) -> Option<String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallDecision {
     Allow,
-    /// The reason holds the mark. Only this denial has it, and nothing inside can know it before.
+    /// The reason contains the mark. Only this denial has it, and nothing inside can know it before.
     Deny {
         reason: String,
         mark: String,
     },
 }
 
-/// How a runtime treats calls, as far as results depend on it.
+/// What is special about a runtime's tool calls and their results.
 #[derive(Clone, Copy, Debug)]
 pub struct RuntimeQuirks {
     /// Tools that the runtime runs without asking its hooks. The model gateway alone judges them.
@@ -91,7 +91,7 @@ pub struct RuntimeQuirks {
     pub events: &'static [&'static str],
     /// How results start when the runtime itself refused a call before any hook: no such tool, wrong arguments.
     pub refusals: &'static [&'static str],
-    /// Whether results say of themselves that they are errors.
+    /// Whether results have an error flag.
     pub errors_are_marked: bool,
     /// Whether a result that a hook replaces loses its exit code. Then the hook replaces only what steers the agent, and the
     /// gateway masks the rest.
@@ -102,7 +102,7 @@ pub struct RuntimeQuirks {
     pub result_tool: Option<&'static str>,
     /// The name of a tool as hooks and tool allowlists know it.
     pub name_of: fn(&str) -> &str,
-    /// Whether the hook was given the call that the model made.
+    /// Whether the hook got the call that the model made.
     pub same_call: fn(asked: (&str, &Json), hooked: (&str, &Json)) -> bool,
 }
 

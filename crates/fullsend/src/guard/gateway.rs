@@ -1,5 +1,6 @@
-//! What the guard answers to the model gateway: every tool call is remembered before the agent sees it, every result is
-//! matched with its call's verdict and cleaned once more before the model sees it, every answer before the agent does.
+//! What the guard answers to the model gateway. It records every tool call before the agent sees it. It matches every
+//! result with the verdict of its call and cleans it again before the model sees it. It cleans every answer before the
+//! agent sees it.
 
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
@@ -27,7 +28,7 @@ struct AtGateway<'a> {
     call: Option<&'a (String, Json)>,
     text: &'a str,
     continued: Option<EarlierOutput<'a>>,
-    /// No earlier request had it: what is found is reported.
+    /// No earlier request contained it: findings are reported.
     fresh: bool,
 }
 
@@ -37,7 +38,7 @@ impl Guard {
         self.dialect.chunk_format
     }
 
-    /// How much of a streamed answer waits: as much as the longest known value.
+    /// How much of a streamed answer is held back: as much as the longest known value.
     pub fn hold_back(&self) -> HoldBack {
         let known = Arc::clone(&self.judge.known);
         Arc::new(move || known.text_redactor().reach())
@@ -123,7 +124,7 @@ impl Guard {
         let why =
             self.judge.stopping_finding(&findings).map(|finding| format!("answer: {}", describe(finding)));
         let action = if why.is_some() { TextAction::Stopped } else { TextAction::Reported };
-        // A long text is looked at in parts that overlap, and then whole.
+        // A long text is scanned in overlapping parts, and then whole.
         self.report_once("answer", Origin::Output, findings, action);
         why.map(Verdict::Stop)
     }
@@ -200,8 +201,8 @@ impl Guard {
         if masked == text { Verdict::Pass } else { Verdict::Replace(masked) }
     }
 
-    /// Does again what the hook after the call should have done: passages that steer are withheld. A critical finding here
-    /// means that the hook did not do its work, and stops the run.
+    /// Repeats the work of the hook after the call: passages that steer the agent are withheld. A critical finding here
+    /// means that the hook failed, and stops the run.
     fn result_at_gateway(&self, result: &AtGateway<'_>, succeeded: Option<bool>) -> Verdict {
         let AtGateway { place, call, text, continued, fresh } = *result;
         let judged = self.judge.scan_next_chunk(text, continued, place).and_then(|(joined, began)| {

@@ -22,7 +22,7 @@ pub const TOKEN_VARIABLE: &str = "FULLSEND_GUARD_TOKEN";
 /// What a hook says before its token when no runtime asks.
 pub(super) const NEUTRAL: &str = "neutral";
 
-/// How the denial of a hook starts that got no answer. The gateway ends the run when it reads it.
+/// The start of the denial from a hook that got no answer. The gateway ends the run when it reads it.
 pub const NO_ANSWER: &str = "fullsend: the guard did not answer";
 
 /// Longer than the guard may take, shorter than any runtime waits for its hook.
@@ -33,7 +33,7 @@ const MAX_ANSWER: u64 = 64 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookAddress {
     runtime: String,
-    /// What the guard's silence means.
+    /// What it means if the guard does not answer.
     fails_open: bool,
     token: String,
 }
@@ -55,7 +55,7 @@ impl HookAddress {
         Some(Self::new(runtime, FailMode::parse(fail_mode)?, token))
     }
 
-    /// Asks over the socket. Silence is a denial, unless the run fails open.
+    /// Asks over the socket. No answer is a denial, unless the run fails open.
     pub fn ask(&self, socket: &Path, body: &[u8]) -> HookAnswer {
         ask(socket, &self.runtime, &self.token, body).unwrap_or_else(|error| self.unanswered(&error))
     }
@@ -78,7 +78,7 @@ fn ask(socket: &Path, runtime: &str, token: &str, body: &[u8]) -> io::Result<Hoo
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
-    // A guard that refuses may not read everything; its answer is still there.
+    // A guard that refuses may not read everything, but it still answers.
     let written = stream
         .write_all(format!("{runtime} {token}\n").as_bytes())
         .and_then(|()| stream.write_all(body))

@@ -22,7 +22,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(1);
 /// Hooks are sometimes given whole files.
 const MAX_BODY: u64 = 64 << 20;
 const MAX_HEAD: u64 = 256;
-/// A larger body waits until no other large one is judged: its values take many times its bytes.
+/// Larger bodies are judged one at a time: parsed, they need many times their size.
 const SMALL_BODY: u64 = 1 << 20;
 /// More than any real hook has.
 const MAX_VALUES: usize = 200_000;
@@ -141,7 +141,7 @@ fn read_and_judge(stream: &UnixStream, shared: &Shared) -> io::Result<HookAnswer
     if body.len() as u64 > MAX_BODY {
         return Err(io::Error::other(format!("it is larger than {MAX_BODY} bytes")));
     }
-    // What is not JSON at all is the guard's to refuse.
+    // The guard itself refuses a body that is not JSON.
     if let Err(error) = model::check_json(&body, MAX_VALUES)
         && error.is_data()
     {

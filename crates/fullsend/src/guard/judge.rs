@@ -283,7 +283,7 @@ impl Judge {
         self.rules_off.iter().any(|off| off == rule)
     }
 
-    /// Findings at a place, without those of rules that are off, after the waivers.
+    /// Findings at a place after the waivers, without those of rules that are off.
     pub(super) fn apply_waivers(&self, mut findings: Vec<Finding>, place: &str) -> Findings {
         findings.retain(|finding| !self.is_off(finding.rule));
         let Some(today) = self.today else { return Findings { open: findings, waived: Vec::new() } };
@@ -321,7 +321,7 @@ pub fn describe(finding: &Finding) -> String {
     format!("{} in line {}: {}", finding.rule, finding.span.line, finding.excerpt)
 }
 
-/// The same without the excerpt, which would steer the model that reads it.
+/// The same without the excerpt, which could steer the model that reads it.
 pub fn name(finding: &Finding) -> String {
     format!("{} in line {}", finding.rule, finding.span.line)
 }
@@ -346,7 +346,7 @@ pub(super) fn catch_panic<T>(scanner: &'static str, work: impl FnOnce() -> T) ->
     })
 }
 
-/// Applies a change that borrows if it changes nothing.
+/// Applies a change; returns the borrowed text if nothing changed.
 pub(super) fn map<'t>(text: Cow<'t, str>, change: impl Fn(&str) -> Cow<'_, str>) -> Cow<'t, str> {
     match change(&text) {
         Cow::Owned(changed) => Cow::Owned(changed),

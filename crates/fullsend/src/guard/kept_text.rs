@@ -24,7 +24,7 @@ impl KeptTexts {
         Self { run_directory }
     }
 
-    /// Where in the run directory the text is now. `None`: it could not be kept, which must not let it pass.
+    /// Where in the run directory the text is now. `None`: it could not be saved; the text is withheld all the same.
     pub(super) fn keep(&self, text: &str) -> Option<String> {
         let name = format!("{DIRECTORY}/{}.txt", &sha256(text.as_bytes())[..16]);
         let path = self.run_directory.join(&name);

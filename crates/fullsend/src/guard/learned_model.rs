@@ -35,7 +35,7 @@ pub(super) fn model(path: PathBuf) -> LearnedModel {
         if known.len() >= MAX_KNOWN {
             known.clear();
         }
-        // Windows that were cleared say nothing.
+        // Windows that the first stage cleared have no score.
         known.insert(key, scores.iter().filter(|score| score.score > 0.0).cloned().collect());
         Ok(scores)
     })
@@ -70,7 +70,7 @@ fn read_at(file: &File, at: u64, count: usize) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The word that the model was trained with for texts of this origin.
+/// The label that the model was trained with for texts of this origin.
 fn word_for(origin: Origin) -> TextOrigin {
     match origin {
         Origin::Harness | Origin::Instruction | Origin::Configuration => TextOrigin::Instructions,

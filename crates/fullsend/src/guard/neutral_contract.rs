@@ -48,7 +48,7 @@ pub enum NeutralReply {
 }
 
 impl NeutralReply {
-    /// As exit code and standard output, without anything found.
+    /// The exit code and standard output, without findings.
     pub fn answer(&self) -> HookAnswer {
         self.answer_with(&BTreeMap::new())
     }
@@ -172,7 +172,7 @@ fn broken(judge: &Judge, error: &ScannerError) -> NeutralReply {
 }
 
 impl Guard {
-    /// Answers a program inside with the run's own toggles, known values and tool allowlist. It settles no call of the
+    /// Answers a program inside with the run's own toggles, known values and tool allowlist. It decides no call of the
     /// runtime: only the runtime's hook does.
     pub(super) fn answer_neutral(&self, body: &[u8]) -> HookAnswer {
         let Ok(request) = serde_json::from_slice::<NeutralRequest>(body) else {

@@ -1,5 +1,5 @@
-//! Limits how fast hooks can ask: a burst, then so many a second. Faster requests wait, so that a flood costs the host
-//! little.
+//! Limits how fast hooks can ask: a burst, then a fixed rate per second. Faster requests wait, so that a flood costs
+//! the host little.
 
 use std::time::{Duration, Instant};
 

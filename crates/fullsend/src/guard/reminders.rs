@@ -1,6 +1,6 @@
-//! Reminders that a runtime adds to the results of tools, such as `<system-reminder>` of Claude Code. A tool can print the
-//! same element, and then it is an attempt to speak with the runtime's voice: the hook after a call, which gets the result
-//! without additions, tells the two apart. What is inside a reminder is scanned in both cases.
+//! Reminders that a runtime adds to the results of tools, such as `<system-reminder>` of Claude Code. If a tool prints
+//! the same element, it tries to imitate the runtime. The hook after a call gets the result without the runtime's
+//! additions, so it can distinguish the two. What is inside a reminder is scanned in both cases.
 
 use serde_json::Value as Json;
 

@@ -16,7 +16,7 @@ use crate::event::{self, RunEvent};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextAction {
     Reported,
-    /// It removed what can be removed.
+    /// It removed the matched parts that can be removed.
     Cleaned,
     Denied,
     Withheld,
@@ -35,7 +35,7 @@ impl Guard {
         }
     }
 
-    /// The same for a tool's result, of which the original is kept for people where something of it is withheld.
+    /// The same for a tool's result. If a part of it is withheld, the original is saved for people.
     pub(super) fn report_result(&self, place: &str, text: &str, findings: &Findings, action: TextAction) {
         let kept = match (&self.kept, action) {
             (Some(kept), TextAction::Withheld | TextAction::Stopped) => kept.keep(&self.redact(text)),
@@ -62,7 +62,7 @@ impl Guard {
         self.report(place, origin, &findings, action);
     }
 
-    /// Reports a scanner error; true if it must stop what was scanned.
+    /// Reports a scanner error; true if the scanned text must not pass.
     pub fn report_scanner_error(&self, place: &str, error: &ScannerError) -> bool {
         let stopped = self.judge.fails_closed();
         self.emit.emit(RunEvent::ScannerFailed {

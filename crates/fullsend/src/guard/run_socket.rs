@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags};
 /// A socket that listens. Dropping it removes the socket and ends its listener.
 pub struct RunSocket {
     path: PathBuf,
-    /// By which the socket is reached, however long its path is.
+    /// The open directory through which the socket is reached, however long its path is.
     short_path: ShortPath,
     closed: Arc<AtomicBool>,
 }
@@ -60,7 +60,7 @@ impl RunListener {
         while !self.closed.load(Ordering::SeqCst) {
             match self.listener.accept() {
                 Ok((stream, _)) => return Some(stream).filter(|_| !self.closed.load(Ordering::SeqCst)),
-                // Too many open files, or a client that went away: later ones are served.
+                // Too many open files, or a client that disconnected: continue with later connections.
                 Err(_) => std::thread::sleep(Duration::from_millis(20)),
             }
         }

@@ -1,5 +1,5 @@
-//! Makes a judge from a harness: toggles, known values, tool allowlist, waivers, programs of the host. What the harness
-//! asks for and cannot be had is an error.
+//! Makes a judge from a harness: toggles, known values, tool allowlist, waivers, programs of the host. A setting that
+//! cannot be fulfilled is an error.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl std::error::Error for GuardError {
 }
 
 impl GuardSetup<'_> {
-    /// A random canary token, for a run that looks for one.
+    /// A random canary token, if the run uses one.
     pub(super) fn canary(&self) -> Option<String> {
         let hooks = &self.harness.security.sandbox_hooks;
         let looked_for = hooks.canary_pretool.value || hooks.canary_posttool.value;
@@ -151,7 +151,7 @@ impl Judge {
     }
 }
 
-/// What a judge without a run may be given.
+/// Options of a judge without a run.
 impl Judge {
     #[must_use]
     pub fn with_allowlist(self, list: Allowlist) -> Self {
@@ -208,7 +208,7 @@ pub(super) fn announcements(judge: &Judge) -> Vec<RunEvent> {
     events
 }
 
-/// The organisation's waivers. A bad one was reported when its file was read.
+/// The organisation's waivers. Invalid ones were reported when their file was read.
 pub fn waivers(organisation: Option<&Config>) -> Vec<Waiver> {
     let entries = organisation.map_or(&[][..], |config| &config.suppressions[..]);
     let made = entries.iter().map(|entry| {
@@ -224,13 +224,13 @@ fn rules_off(security: &Security) -> Vec<String> {
     off.map(|(name, _)| name.value.clone()).collect()
 }
 
-/// A rule that only reports is one with a waiver everywhere, as long as the harness says so.
+/// A rule that only reports gets a waiver for every place, without an end.
 fn rules_that_report(security: &Security) -> impl Iterator<Item = Waiver> {
     let reporting = security.rules.iter().filter(|(_, setting)| setting.action.value == RuleAction::Report);
     reporting.filter_map(|(name, setting)| Waiver::new(name, "**", setting.reason.as_ref()?, LAST_DAY).ok())
 }
 
-/// A sandbox that the harness accepts without one of its layers counts as none.
+/// If the harness accepts a weaker sandbox, commands are judged as without a sandbox.
 fn isolation(harness: &Harness) -> Isolation {
     if harness.sandbox.accept_weaker.is_empty() { Isolation::Sandbox } else { Isolation::None }
 }

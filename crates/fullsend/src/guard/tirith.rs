@@ -14,7 +14,7 @@ use crate::cancel::Cancel;
 use crate::scripts::{self, Script};
 
 const TIME: Duration = Duration::from_secs(5);
-/// The kernel's limit for an argument, with room.
+/// A little less than the kernel's limit for an argument.
 const MAX_COMMAND: usize = 100 << 10;
 
 #[derive(Clone, Debug)]

@@ -39,7 +39,7 @@ pub fn command(tool: &str, input: &Json) -> Option<String> {
         whole if is_shell(tool) => line_of(whole).into_iter().collect(),
         _ => Vec::new(),
     };
-    // Only the tool knows which of two names counts.
+    // If two keys are present, only the tool knows which one it uses.
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 

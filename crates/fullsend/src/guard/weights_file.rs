@@ -1,5 +1,5 @@
-//! Where the weights of the learned scanner lie on this host: beside the program or where packages put data. It reads no
-//! file; `model: PATH` of the harness comes before everything here.
+//! Where the weights of the learned scanner are on this host: beside the program or where packages put data. It reads
+//! no file; `model: PATH` of the harness comes before everything here.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ pub const NAME: &str = "injection.weights";
 pub const VARIABLE: &str = "FULLSEND_WEIGHTS";
 const NONE: &str = "none";
 
-/// What a search for the file came to.
+/// The result of the search for the file.
 #[derive(Clone, Debug, Default)]
 pub struct WeightsSearch {
     /// The first place that has the file.

@@ -15,7 +15,7 @@ use super::tool_input;
 
 /// How many bytes a passage grows on each side to end with its paragraph.
 const MAX_GROWTH: usize = 2000;
-/// A paragraph this short only announces what follows it.
+/// A paragraph this short only introduces the next one.
 const SHORT_PARAGRAPH: usize = 60;
 
 /// A result as the model may see it.
@@ -26,7 +26,7 @@ pub struct PassedResult<'t> {
     pub withheld: Option<Withheld>,
 }
 
-/// What of a result is withheld, and why.
+/// Which parts of a result are withheld, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Withheld {
     /// Some passages; a line in the text says so for each.
@@ -51,7 +51,7 @@ impl Judge {
             return Ok(PassedResult { text: clean, findings, withheld: None });
         };
         let why = name(worst);
-        // The canary token is proof that something went wrong before: nothing of such a text is shown.
+        // The canary token proves that something steered the agent before: the whole text is withheld.
         if steering.iter().all(|finding| finding.category != Category::Canary) {
             let cut = without(text, &steering);
             let (rest, found) = self.scan_result(call, &cut, succeeded)?;
@@ -65,7 +65,7 @@ impl Judge {
         Ok(PassedResult { text: Cow::Owned(notice), findings, withheld: Some(Withheld::Whole(why)) })
     }
 
-    /// One scan of a result: the text without what can be removed, and everything that was found.
+    /// One scan of a result: the text without the parts that can be removed, and all findings.
     fn scan_result<'t>(
         &self,
         call: Option<&(String, Json)>,
@@ -155,7 +155,7 @@ fn grown(text: &str, passage: &Range<usize>) -> Range<usize> {
         None => before.find('\n').map_or(from, |line| from + line + 1),
     };
     let mut end = paragraph_end(text, passage.end);
-    // An order may be announced in one paragraph and given in the next.
+    // One paragraph may introduce an order and the next one contain it.
     if end - start <= SHORT_PARAGRAPH {
         let next = end + (text.len() - end - text[end..].trim_start().len());
         end = paragraph_end(text, next);

@@ -24,11 +24,11 @@ record! {
         allow_repo_skills: Option<At<bool>>,
         /// Whether a harness without an output schema is an error.
         require_output_schema: Option<At<bool>>,
-        /// What every harness gets; what the organisation turns on here stays on.
+        /// Settings for every harness; what the organisation turns on here stays on.
         security: Option<Partial<Security>>,
         /// The most that a run may spend.
         budget: Option<Budget>,
-        /// Prices of models that the built-in list does not have, or has otherwise.
+        /// Prices of models that are not in the built-in list, or that replace its prices.
         prices: Vec<ModelPrice>,
         /// The most that a harness may ask for.
         caps: Option<HarnessCaps>,
@@ -46,7 +46,7 @@ record! {
         images: Option<ImageSettings>,
         /// Exceptions to what the organisation pins. Each use is recorded.
         overrides: Vec<Override>,
-        /// Findings that the organisation has looked at and accepts, for a time. They are shown all the same.
+        /// Findings that the organisation has reviewed and accepts, for a time. They are still shown.
         suppressions: Vec<Suppression>,
     }
     refuse {
@@ -72,7 +72,7 @@ record! {
         require_digest: Option<At<bool>>,
         /// Places that are asked before a registry itself.
         mirrors: Vec<ImageMirror>,
-        /// Registries that are reached over plain http. This machine is, without being named.
+        /// Registries that may use plain http. This machine needs no entry.
         plain_http: Vec<At<ImagePrefix>>,
     }
 }
@@ -116,7 +116,7 @@ record! {
         field: At<String>,
         /// Why.
         reason: At<String>,
-        /// The last day it holds, as YYYY-MM-DD.
+        /// The last day on which it applies, as YYYY-MM-DD.
         until: At<String>,
     }
 }
@@ -130,7 +130,7 @@ record! {
         path: Option<At<String>>,
         /// Why.
         reason: At<String>,
-        /// The last day it holds, as YYYY-MM-DD.
+        /// The last day on which it applies, as YYYY-MM-DD.
         until: At<String>,
     }
 }

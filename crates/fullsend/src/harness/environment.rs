@@ -8,7 +8,7 @@ use super::template::Template;
 use super::{Env, Limits};
 
 record! {
-    /// Where sessions run. Its values win over the harness; what the organisation pins wins over both.
+    /// Where sessions run. Its values override the harness; the organisation's pins override both.
     layered pub struct Environment {
         /// What it is for, in a sentence.
         description: Option<String>,

@@ -105,7 +105,7 @@ fn split_names(text: &str) -> Vec<String> {
     names.iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
 }
 
-/// A value that is kept for the runtime and not looked into.
+/// A value that is passed to the runtime unread.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Anything(pub Node);
 
@@ -119,7 +119,7 @@ impl Shape for Anything {
     }
 }
 
-/// A Markdown file in its two parts. Both are byte ranges of the whole text, so that places stay true.
+/// The two parts of a Markdown file, as byte ranges of the whole text, so that positions stay correct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts {
     pub frontmatter: Option<std::ops::Range<usize>>,
@@ -152,7 +152,8 @@ pub fn split(text: &str, source: yaml::SourceId) -> Result<Parts, Box<Diagnostic
         .into())
 }
 
-/// Text that starts like frontmatter and is not: it would silently become part of the prompt. A horizontal rule is allowed.
+/// Text that starts like frontmatter but is not: it would silently become part of the prompt. A horizontal rule is
+/// allowed.
 fn misplaced(text: &str) -> bool {
     let Some((number, line)) = text.lines().enumerate().find(|(_, line)| !line.trim().is_empty()) else {
         return false;

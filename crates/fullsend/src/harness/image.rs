@@ -29,7 +29,7 @@ pub struct ImageName {
 /// When an image is pulled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PullMode {
-    /// Every time, so that a tag means what it means now.
+    /// Every time, so that a tag has its current meaning.
     Always,
     /// When the cache does not have it.
     #[default]
@@ -41,14 +41,14 @@ pub enum PullMode {
 /// The registry of names without a host.
 pub const DOCKER_HUB: &str = "docker.io";
 
-/// A name must fit into the name of one directory of the cache.
+/// The longest name: it must fit into the name of one directory of the cache.
 const MAX_NAME_BYTES: usize = 240;
 
-/// Ways in which other tools say that a path follows.
+/// Prefixes with which other tools mark a path.
 const TRANSPORTS: &[&str] = &["oci:", "oci-archive:", "docker-archive:"];
 
 impl ImageRef {
-    /// `is_there` says whether a path inside the layers exists: a name in a registry can look just like one.
+    /// `is_there` says whether a path inside the layers exists: a name in a registry can look like such a path.
     pub fn parse(text: &str, is_there: impl Fn(&str) -> bool) -> Result<Self, String> {
         if let Some(name) = text.strip_prefix("docker://") {
             let name =

@@ -1,5 +1,6 @@
 //! The harness file as it is written: every field, once, with its type, its bounds and its meaning. The same
-//! declarations read a file, merge two, and make the JSON Schema. This module reads no disk and resolves nothing.
+//! declarations parse a file, merge two files, and generate the JSON Schema. This module does not read the disk and
+//! resolves nothing.
 
 pub(crate) mod config;
 pub(crate) mod environment;
@@ -58,12 +59,13 @@ record! {
         plugins: Vec<At<Ref>>,
         /// Credentials and endpoints the run may use, by name or by file.
         providers: Vec<At<ProviderRef>>,
-        /// Networks that the policy also allows, by name, to read only: npm, pip, cargo, go, maven, apt, github, or a layer's
-        /// networks/NAME.yaml. Registries that the host's package managers are set to are part of them.
+        /// Named networks that the policy also allows, for reading only: npm, pip, cargo, go, maven, apt, github, or a
+        /// layer's networks/NAME.yaml. They include the registries that the host's package managers are configured
+        /// with.
         network: Vec<At<Identifier>>,
         /// Settings in OpenShell's own words.
         openshell: Option<Openshell>,
-        /// Files of the host copied into the sandbox, each destination once.
+        /// Files of the host that are copied into the sandbox. Each destination may occur once.
         host_files: HostFiles,
         /// Servers on the host that the agent may call.
         api_servers: Vec<ApiServer>,
@@ -71,7 +73,7 @@ record! {
         mcp_servers: Map<McpServer>,
         /// Runs on the host before the sandbox exists.
         pre_script: Option<At<LocalPath>>,
-        /// Runs on the host after the sandbox is gone, and only on accepted output.
+        /// Runs on the host after the sandbox is gone, and only if the output was accepted.
         post_script: Option<At<LocalPath>>,
         /// A directory of the host given to the agent at /sandbox/workspace/agent-input. `${VAR}` is expanded.
         agent_input: Option<At<Template>>,
@@ -97,25 +99,26 @@ record! {
         readonly_repo: At<bool>,
         /// Where the agent runs and within which limits.
         sandbox: SandboxChoice,
-        /// Values that hold on one forge only.
+        /// Values for one forge only.
         forge: Option<Forges>,
-        /// Which events of a forge start this harness, as a CEL expression over `event`. Empty: it is started by hand.
+        /// Which events of a forge start this harness, as a CEL expression over `event`. Empty: a person starts it.
         trigger: Option<At<String>>,
         /// Whether the repository's own skills are given to the agent, scanned. Default: false.
         allow_repo_skills: At<bool>,
         /// Defences against injection and leaks. Absent: all are on and fail closed.
         security: Security,
-        /// Tools whose every call a person must confirm, for exactly its input. Only a session can ask; a plain run denies them.
+        /// Tools that need a person's confirmation for each call, with exactly its input. Only a session can ask; a
+        /// plain run denies such calls.
         confirm_tools: Vec<At<Identifier>>,
         /// What the run may spend, over all attempts and sub-agents.
         budget: Option<Budget>,
-        /// What the model gateway passes beside its built-in list.
+        /// What the model gateway allows in addition to its built-in list.
         gateway: Option<GatewayOptions>,
-        /// URL prefixes from which resources may come. A nearer list replaces a farther one.
+        /// URL prefixes from which resources may be fetched. The list of a nearer layer replaces that of a farther one.
         allowed_remote_resources: Whole<Vec<At<UrlPrefix>>>,
         /// Whether the agent may fetch skills while it runs, with `fullsend fetch-skill`. Default: false.
         allow_runtime_fetch: At<bool>,
-        /// How many skills it may fetch. Default: 10; only with allow_runtime_fetch.
+        /// How many skills the agent may fetch. Default: 10; only with allow_runtime_fetch.
         max_runtime_fetches: Option<At<Fetches>>,
     }
     refuse {
@@ -144,7 +147,7 @@ record! {
         port: At<PortNumber>,
         /// Its environment. `${VAR}` is expanded.
         env: Variables,
-        /// A path that answers 2xx once the server is ready. Absent: it accepts a connection.
+        /// A path that answers 2xx once the server is ready. Absent: the server is ready when it accepts a connection.
         health: Option<At<UrlPath>>,
     }
 }
@@ -152,7 +155,7 @@ record! {
 record! {
     /// An MCP server: a program inside the sandbox, or an address.
     pub struct McpServer {
-        /// The program inside the sandbox. It speaks over its standard input and output.
+        /// The program inside the sandbox. It communicates over standard input and output.
         command: Option<At<String>>,
         /// Its arguments. `${VAR}` is expanded.
         args: Whole<Vec<Template>>,
@@ -160,12 +163,12 @@ record! {
         env: Variables,
         /// The address of a server, in place of a program. The policy must allow its host.
         url: Option<At<ServerUrl>>,
-        /// What is sent to it with every request. `${VAR}` is expanded; a provider's credential is a placeholder.
+        /// Headers of every request to the server. `${VAR}` is expanded; a provider's credential is a placeholder.
         headers: Map<At<Template>>,
-        /// How it speaks: http (streamable HTTP) or sse. Default: http.
+        /// The transport: http (streamable HTTP) or sse. Default: http.
         transport: Option<At<McpTransport>>,
-        /// The tools of a server at an address that may be called; the proxy refuses others. Its endpoint in the policy must have
-        /// `protocol: mcp`. Absent: those that the policy allows.
+        /// The tools that may be called, for a server with a `url`; the proxy refuses others. Its endpoint in the
+        /// policy must have `protocol: mcp`. Absent: those that the policy allows.
         tools: Option<Whole<Vec<At<String>>>>,
     }
 }
@@ -173,13 +176,14 @@ record! {
 record! {
     /// How output is checked and how often the agent may try.
     layered pub struct ValidationLoop {
-        /// Runs on the host after the schema passed; anything but exit 0 rejects the output.
+        /// Runs on the host after the output passed the schema; any exit code but 0 rejects the output.
         script: Option<At<LocalPath>>,
         /// The same as `output_schema`.
         schema: Option<At<Ref>>,
         /// How often the agent may run. Default: 2.
         max_iterations: At<Iterations>,
-        /// What a retry continues: append or fresh. Default: append.
+        /// append: a retry continues the conversation in the same repository. fresh: it starts both anew. Default:
+        /// append.
         feedback_mode: At<FeedbackMode>,
         /// A shell command on the host that must succeed before anything starts. `${VAR}` is expanded.
         preflight_check: Option<At<Template>>,
@@ -199,9 +203,9 @@ record! {
 record! {
     /// How long the agent may be silent.
     layered pub struct Watchdog {
-        /// Until its first sign of life. Default: 120.
+        /// Seconds until its first output. Default: 120.
         startup_seconds: At<WatchSeconds>,
-        /// Between two signs of life. Default: 600.
+        /// Seconds between two outputs. Default: 600.
         idle_seconds: At<WatchSeconds>,
     }
 }
@@ -213,9 +217,9 @@ record! {
         backend: At<Backend>,
         /// What the agent and its children may use.
         limits: Limits,
-        /// Layers and limits that may be weaker than the default floor, by name.
+        /// Layers and limits of the sandbox that may be weaker than the default, by name.
         accept_weaker: Vec<At<Weaker>>,
-        /// deny-list or allow-list: the system calls that are refused, or the only ones that pass. Default: deny-list.
+        /// deny-list refuses some system calls; allow-list allows only some. Default: deny-list.
         system_calls: At<SystemCallList>,
     }
 }
@@ -227,7 +231,7 @@ record! {
         memory_mb: At<Positive>,
         /// Processes and threads.
         pids: At<Positive>,
-        /// The share of processor time against other processes, which have 100.
+        /// The share of processor time. Other processes have 100.
         cpu_weight: At<CpuWeight>,
         /// The largest single file.
         file_mb: At<Positive>,
@@ -249,7 +253,8 @@ record! {
         turns: Option<At<Positive>>,
         /// Dollars that all wakes of one session may spend together.
         session_usd: Option<At<Dollars>>,
-        /// Dollars that all runs of this repository may spend on one day (UTC), counted beside the directory of the runs.
+        /// Dollars that all runs of this repository may spend on one day (UTC). Runs that share a directory of runs
+        /// share the day.
         day_usd: Option<At<Dollars>>,
         /// The same for all repositories of the organisation.
         organisation_day_usd: Option<At<Dollars>>,
@@ -257,19 +262,20 @@ record! {
 }
 
 record! {
-    /// What the model gateway passes beside its built-in list.
+    /// What the model gateway allows in addition to its built-in list.
     layered pub struct GatewayOptions {
         /// Features by name: `tool:web_search_20250305`, `beta:files-api-*`, `model:gpt-5`, `client:/usr/bin/curl`. A refusal shows the name.
         allow: Vec<At<GatewayFeature>>,
-        /// How long one request is tried again after a rate limit, an overload or an outage. Default: until the run's deadline; in a session two minutes.
+        /// How many seconds a request is retried after a rate limit, an overload or an outage. Default: until the run's
+        /// deadline; in a session two minutes.
         retry_seconds: Option<At<Positive>>,
-        /// Models that are asked, one after the other, when the model is busy or cannot be reached. They must be at the same provider.
+        /// Models of the same provider to use, in this order, when the model is busy or cannot be reached.
         fallback: Vec<At<ModelName>>,
     }
 }
 
 record! {
-    /// Values that hold on one forge only.
+    /// Values for one forge only.
     layered pub struct Forges {
         /// On GitHub.
         github: Option<ForgeBlock>,
@@ -281,7 +287,7 @@ record! {
 }
 
 record! {
-    /// The fields that may differ between forges; each wins over the one outside the block.
+    /// The fields that may differ between forges; each overrides the field outside the block.
     layered pub struct ForgeBlock {
         /// Replaces the harness's pre-script.
         pre_script: Option<At<LocalPath>>,

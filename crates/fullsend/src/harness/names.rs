@@ -20,7 +20,7 @@ impl FormatVersion {
 
 impl Shape for FormatVersion {
     fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
-        // The original's files write the number as a text.
+        // Files of the original project write the number as a string.
         let written = match &node.value {
             Value::Text(text) => text.parse().ok(),
             _ => None,
@@ -86,7 +86,7 @@ choice! {
 }
 
 choice! {
-    /// A layer or limit of the sandbox that may be weaker than the default floor.
+    /// A layer or limit of the sandbox that may be weaker than the default.
     pub enum Weaker {
         Landlock = "landlock", Memory = "memory", Pids = "pids", Cpu = "cpu", Disk = "disk",
         Seccomp = "seccomp", Network = "network", Namespaces = "namespaces",
@@ -166,7 +166,7 @@ text! {
     pub struct Slug: is_slug, "^[a-zA-Z0-9][a-zA-Z0-9_-]*$", "letters, digits, `-` and `_`, beginning with a letter or digit"
 }
 
-/// What may name an agent, a skill, a provider.
+/// The rule for names of agents, skills and providers.
 pub fn is_identifier(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 128
@@ -188,7 +188,7 @@ text! {
     pub struct HostLabel: is_host_label, "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", "lower-case letters, digits and `-`, as in a host's name"
 }
 
-/// Whatever a service takes: paths, tags, ARNs, `[1m]`. A name that starts like an option is none.
+/// Any name that a service may use: paths, tags, ARNs, `[1m]`; but not one that starts like an option.
 fn is_model(name: &str) -> bool {
     (1..=512).contains(&name.len())
         && !name.starts_with('-')
@@ -288,7 +288,7 @@ impl ServerUrl {
 }
 
 choice! {
-    /// How an MCP server behind an address speaks.
+    /// The transport of an MCP server at an address.
     pub enum McpTransport {
         /// Streamable HTTP.
         Http = "http",

@@ -8,14 +8,14 @@ use super::names::Identifier;
 use super::template::Template;
 
 record! {
-    /// A provider: credentials of one type that the run may use without the agent ever holding them.
+    /// A provider: credentials of one type that the run may use. The agent never gets their values.
     pub struct Provider {
         /// The name that harnesses use.
         name: At<Identifier>,
         /// The profile it follows: anthropic, openai, github, gitlab, or one in profiles/.
         kind as "type": At<Identifier>,
-        /// Variable inside the sandbox → where the value comes from: `${HOST_VAR}`, `file:PATH` or `exec:COMMAND`. An empty
-        /// text is no credential: the provider only opens its profile's endpoints.
+        /// Variable inside the sandbox → where the value comes from: `${HOST_VAR}`, `file:PATH` or `exec:COMMAND`. An
+        /// empty text means no credential: then the provider only opens its profile's endpoints.
         credentials: Map<At<Template>>,
         /// Settings of the profile, such as base_url. `${VAR}` is expanded.
         config: Map<At<Template>>,
@@ -78,13 +78,13 @@ record! {
 }
 
 record! {
-    /// Where credentials are looked for.
+    /// Where to look for credentials.
     pub struct Discovery {
         credentials: Vec<At<String>>,
     }
 }
 
-/// A part of the file that another reader decodes.
+/// A part of the file that other code decodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Raw(pub Node);
 
@@ -102,7 +102,7 @@ impl Shape for Raw {
     }
 }
 
-/// What is wrong with a provider beyond its structure: credentials that are written out, names that would take over
+/// Errors of a provider beyond its structure: secrets written into the file, and variables that would take control of
 /// the sandbox.
 pub fn problems(provider: &Provider) -> Vec<Diagnostic> {
     let mut found = Vec::new();
@@ -127,7 +127,7 @@ pub fn problems(provider: &Provider) -> Vec<Diagnostic> {
     found
 }
 
-/// The credentials that have a value. An empty text is none.
+/// The credentials that have a value. An empty text is not one.
 pub fn credentials(provider: &Provider) -> impl Iterator<Item = (&At<String>, &At<Template>)> {
     provider.credentials.iter().filter(|(_, value)| !value.raw().is_empty())
 }
@@ -168,7 +168,8 @@ fn is_one_variable(value: &Template) -> bool {
     names.next().is_some_and(|name| value.raw() == format!("${{{name}}}"))
 }
 
-/// Names that fullsend sets inside, and those that decide how programs start, whom they trust, where the model is, or what git runs.
+/// Variables that fullsend sets inside, and variables that decide how programs start, which certificates they trust,
+/// where the model is, or what git runs.
 const RESERVED: &[&str] = &[
     "PATH",
     "HOME",
@@ -232,7 +233,7 @@ const RESERVED_PREFIXES: &[&str] = &[
     "FULLSEND_CANARY_",
 ];
 
-/// Names below a reserved prefix that decide nothing: who wrote a commit, and whether git asks.
+/// Harmless names below a reserved prefix: the author of a commit, and whether git prompts.
 const ORDINARY: &[&str] = &[
     "GIT_AUTHOR_NAME",
     "GIT_AUTHOR_EMAIL",
@@ -243,18 +244,17 @@ const ORDINARY: &[&str] = &[
     "GIT_TERMINAL_PROMPT",
 ];
 
-/// Whether no harness may set the variable.
+/// Whether the variable is reserved: no harness may set it.
 pub fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
         || TRUST.contains(&name)
         || RESERVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) && !ORDINARY.contains(&name)
 }
 
-/// The same for a value: a variable of trust may name the sandbox's own bundle, which it names already.
+/// The same for a value: a certificate variable may name the sandbox's own bundle, because that changes nothing.
 pub fn is_reserved_for(name: &str, value: &str) -> bool {
     is_reserved(name) && !(TRUST.contains(&name) && CA_BUNDLES.contains(&value))
 }
 
-/// Where programs inside find the certificates that they may trust. Programs that were written for OpenShell look at
-/// the second path.
+/// Where programs inside find the trusted certificates. Programs written for OpenShell use the second path.
 pub const CA_BUNDLES: [&str; 2] = ["/etc/fullsend/ca-bundle.pem", "/etc/openshell-tls/ca-bundle.pem"];

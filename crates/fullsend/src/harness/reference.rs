@@ -1,5 +1,5 @@
-//! References from one file to another: a path inside the layers, or a URL with the digest of what it must hold.
-//! Parsing decides what a reference is; whether it exists is asked later, and nothing here reads a disk.
+//! References from one file to another: a path inside the layers, or a URL with the digest of its content. Parsing
+//! decides the kind of a reference. Nothing here reads the disk or checks whether a reference exists.
 
 use yaml::macros::{Json, json};
 use yaml::{Decoder, Node, Schemas, Shape};
@@ -15,8 +15,8 @@ pub enum Ref {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LocalPath(String);
 
-/// A remote file, archive or commit, and what it must be: `https://HOST/FILE#sha256=DIGEST`, an archive with
-/// `//PATH` behind its digest, or `git+https://HOST/REPOSITORY@COMMIT//PATH`.
+/// A remote file, archive or commit, and its pin: `https://HOST/FILE#sha256=DIGEST`, an archive with `//PATH` after its
+/// digest, or `git+https://HOST/REPOSITORY@COMMIT//PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PinnedUrl {
     /// The https address that is asked.
@@ -26,7 +26,7 @@ pub struct PinnedUrl {
     pub path: String,
 }
 
-/// What the content of a URL must be.
+/// How the content of a URL is pinned.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum UrlPin {
     /// The SHA-256 digest of the bytes.
@@ -78,7 +78,7 @@ impl std::fmt::Display for Ref {
 
 impl LocalPath {
     pub fn parse(text: &str) -> Result<Self, String> {
-        // A path of the layers already: the variable names their nearest directory.
+        // Already a path of the layers: the variable names their nearest directory.
         let text = text.strip_prefix("${FULLSEND_DIR}/").unwrap_or(text);
         if text.is_empty() {
             return Err("must not be empty".to_owned());
@@ -169,7 +169,7 @@ impl PinnedUrl {
             && [".tar.gz", ".tgz", ".tar"].iter().any(|end| file.ends_with(end))
     }
 
-    /// Where it is, for the comparison with allowed prefixes: a commit's files lie below their repository.
+    /// The address to compare with allowed prefixes: files of a commit are below their repository.
     fn location(&self) -> String {
         match self.pin {
             UrlPin::Sha256(_) => self.url.clone(),
@@ -271,7 +271,7 @@ impl Shape for InternalHost {
     }
 }
 
-/// A prefix comparison is only sound on a path that no server would rewrite.
+/// Comparing prefixes is only safe for a path that no server would rewrite.
 fn is_plain(url: &str) -> bool {
     !url.contains(['%', '\\']) && !url.split('/').any(|part| part == ".." || part == ".")
 }
@@ -280,7 +280,7 @@ pub fn looks_like_url(text: &str) -> bool {
     text.contains("://")
 }
 
-/// Reads a text and parses it, reporting why it cannot be.
+/// Reads and parses a text, and reports an error.
 fn decode_with<T>(
     node: &Node,
     decoder: &mut Decoder,

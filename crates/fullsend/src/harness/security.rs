@@ -1,4 +1,4 @@
-//! The `security` block: what is scanned, judged and redacted, and what a finding does. There is no switch for all.
+//! The `security` block: what is scanned, judged and redacted, and what a finding does. No switch turns all of it off.
 
 use yaml::{At, Map, Whole, choice, record};
 
@@ -9,7 +9,7 @@ choice! {
     pub enum FailMode {
         /// It stops the run.
         Closed = "closed",
-        /// It is recorded, and the run goes on.
+        /// It is recorded, and the run continues.
         Open = "open",
     }
 }
@@ -25,7 +25,7 @@ choice! {
 }
 
 choice! {
-    /// What a critical finding asks of people.
+    /// What a critical finding requires of people.
     pub enum OnCritical { Halt = "halt", Review = "review" }
 }
 
@@ -42,7 +42,7 @@ choice! {
 }
 
 record! {
-    /// Defences against injection and leaks. Everything is on and fails closed unless said otherwise.
+    /// Defences against injection and leaks. All are on and fail closed by default.
     layered pub struct Security {
         /// What a critical finding or a broken scanner does. Default: closed.
         fail_mode: At<FailMode>,
@@ -50,10 +50,10 @@ record! {
         host_scanners: HostScanners,
         /// Checks of every tool call.
         sandbox_hooks: SandboxHooks,
-        /// Rules that are noisy here, by name: `RULE: {action: report, reason: …}`. What the organisation sets is a pin;
-        /// its `"*": {action: on}` pins every rule.
+        /// Rules that are noisy here, by name: `RULE: {action: report, reason: …}`. The organisation's settings are
+        /// pins; its `"*": {action: on}` pins every rule.
         rules: Map<Whole<RuleSetting>>,
-        /// Who hears of a critical finding.
+        /// What a critical finding requires of people.
         escalation: Escalation,
         /// Tracing of the guard's decisions. Not supported yet.
         trace: Trace,
@@ -68,7 +68,7 @@ record! {
     pub struct RuleSetting {
         /// `on`, `report` (findings are shown and stop nothing) or `off` (findings are not reported).
         action: At<RuleAction>,
-        /// Why. Only `on` needs none.
+        /// The reason. Required unless the action is `on`.
         reason: Option<At<String>>,
     }
 }
@@ -78,7 +78,7 @@ record! {
     layered pub struct HostScanners {
         /// Invisible, bidirectional and confusable characters.
         unicode_normalizer: At<bool>,
-        /// Instructions hidden in what the agent reads.
+        /// Instructions hidden in text that the agent reads.
         context_injection: At<bool>,
         /// URLs that point at internal addresses.
         ssrf_validator: At<bool>,
@@ -115,7 +115,7 @@ record! {
 record! {
     /// Checks of every tool call, before and after it runs.
     layered pub struct SandboxHooks {
-        /// Commands that destroy, disguise or fetch and run.
+        /// Commands that destroy data, hide their purpose, or run downloaded code.
         tirith: TirithSettings,
         /// URLs in commands and fetches that point at internal addresses.
         ssrf_pretool: At<bool>,
@@ -123,13 +123,13 @@ record! {
         secret_redact_posttool: At<bool>,
         /// Invisible and confusable characters in results.
         unicode_posttool: At<bool>,
-        /// Long logs of successful commands become one line.
+        /// Replaces long logs of successful checks with one line.
         context_suppress_posttool: At<bool>,
         /// The canary token in a call's input.
         canary_pretool: At<bool>,
         /// The canary token in a result.
         canary_posttool: At<bool>,
-        /// Only the tools that FULLSEND_TOOL_ALLOWLIST names.
+        /// Allows only the tools in FULLSEND_TOOL_ALLOWLIST.
         tool_allowlist_pretool: ToolAllowlist,
     }
 }
@@ -153,7 +153,7 @@ record! {
 }
 
 record! {
-    /// What a critical finding asks of people.
+    /// What a critical finding requires of people.
     layered pub struct Escalation {
         /// Default: halt.
         on_critical: At<OnCritical>,

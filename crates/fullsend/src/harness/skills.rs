@@ -79,7 +79,7 @@ fn source_of(node: &Node) -> Option<String> {
     }
 }
 
-/// One directory, however it is written.
+/// The directory in one canonical spelling.
 fn directory(node: &Node) -> Option<String> {
     Ref::parse(&source_of(node)?).ok().map(|source| source.to_string())
 }
@@ -129,7 +129,7 @@ record! {
         dest: At<SandboxPath>,
         /// Whether `${VAR}` in the file's contents is expanded too. Default: false.
         expand: Option<bool>,
-        /// Whether the run goes on without the file. Default: false.
+        /// Whether the run continues if the file is missing. Default: false.
         optional: Option<bool>,
     }
 }

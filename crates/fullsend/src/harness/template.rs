@@ -1,5 +1,5 @@
-//! Texts with `${VAR}`: found when the file is read, expanded when the run starts. `$$` is a dollar; a bare `$VAR` is
-//! left alone and warned about, because some tools would expand it.
+//! Texts with `${VAR}`: parsed when the file is read, expanded when the run starts. `$$` is a dollar sign. A bare
+//! `$VAR` stays as it is, with a warning, because some tools would expand it.
 
 use yaml::macros::{Json, json};
 use yaml::{Decoder, Diagnostic, Node, Schemas, Shape};
@@ -63,7 +63,7 @@ impl Template {
         })
     }
 
-    /// Texts as they are, and as errors the names of variables between them.
+    /// The parts of a template: `Ok` is plain text, `Err` the name of a variable.
     pub fn parts(&self) -> impl Iterator<Item = Result<&str, &str>> {
         self.parts.iter().map(|part| match part {
             Part::Text(text) => Ok(text.as_str()),
@@ -103,7 +103,7 @@ pub fn is_variable_name(name: &str) -> bool {
 
 impl Shape for Template {
     fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
-        // A number or a bool in an environment is a text to every program that reads it.
+        // In an environment, numbers and booleans are text.
         let Some(raw) = node.scalar() else {
             decoder.wrong_kind(node, "text");
             return None;

@@ -1,5 +1,5 @@
-//! The entries of a tar archive, one after another, with long names put together. Every name is bounded here: headers of
-//! hostile archives may announce names of any length.
+//! The entries of a tar archive in order, with long names assembled from extension headers. Every name is bounded here:
+//! headers of hostile archives may announce names of any length.
 
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +9,7 @@ use tar::{Entries, EntryType, Header, PaxExtensions};
 
 /// The kernel's own limit for a path.
 const MAX_NAME_BYTES: u64 = 4096;
-/// Extended headers also hold attributes that are not used here.
+/// The largest extended header; it may contain attributes that are not used here.
 const MAX_EXTENDED_BYTES: u64 = 1 << 20;
 
 /// One thing in an archive.
@@ -82,14 +82,14 @@ fn extended(bytes: &[u8], header: &Header, announced: &mut Announced) -> io::Res
         match extension.key_bytes() {
             b"path" => announced.path = Some(extension.value_bytes().to_vec()),
             b"linkpath" => announced.link = Some(extension.value_bytes().to_vec()),
-            // The extended size would be that of the next entry; this reader goes by its header.
+            // Refuse an extended size: this reader uses the size in the entry's own header.
             b"size" if header.entry_type() == EntryType::XHeader => {
                 return Err(io::Error::other("it has a file of 8 GiB or more, which is not supported"));
             }
             key if key.starts_with(b"GNU.sparse") => {
                 return Err(io::Error::other("it has a sparse file, which is not supported"));
             }
-            // Owners, times and attributes: an attribute could tell overlayfs to look elsewhere, so none is kept.
+            // Owners, times and attributes are dropped: an attribute could redirect overlayfs.
             _ => {}
         }
     }

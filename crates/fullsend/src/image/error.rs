@@ -12,7 +12,7 @@ pub enum ImageError {
     Missing { path: PathBuf, source: io::Error },
     /// It exists but is not an image that can be used.
     Unusable { path: PathBuf, why: String },
-    /// Its contents are not what its own digests say, or try to get out of where they belong.
+    /// Its contents do not match its own digests, or try to leave their directory.
     Refused { path: PathBuf, why: String },
     /// The cache cannot be written.
     Cache { path: PathBuf, source: io::Error },

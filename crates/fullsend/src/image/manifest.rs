@@ -19,7 +19,7 @@ const MAX_DEPTH: usize = 4;
 /// An image that was chosen, before any layer was read.
 #[derive(Debug)]
 pub struct Manifest {
-    /// Of the manifest, or of the configuration where the archive has none.
+    /// The digest of the manifest, or of the configuration if the archive has no manifest.
     pub digest: BlobDigest,
     /// The lowest first.
     pub layers: Vec<ImageLayer>,
@@ -30,7 +30,7 @@ pub struct Manifest {
 pub struct ImageLayer {
     /// Where its blob is in the source.
     pub name: String,
-    /// Of the blob as it is stored; archives of docker do not say.
+    /// The digest of the blob as it is stored; docker archives do not contain it.
     pub blob: Option<BlobDigest>,
     /// Of what it unpacks to.
     pub plain: BlobDigest,
@@ -206,7 +206,7 @@ fn of_docker(source: &ImageSource) -> io::Result<Manifest> {
     };
     let bytes = source.read_small(&manifest.config, MAX_DOCUMENT_BYTES)?;
     let digest = BlobDigest::of(&bytes);
-    // Archives name the configuration by its digest; one that does not is not what docker wrote.
+    // Docker archives name the configuration by its digest; refuse any other.
     let stem = manifest.config.rsplit('/').next().unwrap_or_default().trim_end_matches(".json");
     if stem.len() == 64 && stem != digest.hexadecimal() {
         return Err(refused("its configuration does not have the digest that it is named by"));
@@ -258,7 +258,7 @@ fn wrong(why: &str) -> io::Error {
     io::Error::other(why.to_owned())
 }
 
-/// Not a mistake but a contradiction: the image was changed.
+/// The digest does not match: the image was changed.
 pub fn refused(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, why.to_owned())
 }

@@ -1,5 +1,5 @@
-//! Images: from an OCI layout directory or an archive to directories that the sandbox lays over each other. Everything is
-//! checked against the image's own digests; nothing is fetched, nothing of an image is ever run here.
+//! Images: unpacks an OCI layout directory or an archive into directories that the sandbox stacks with overlayfs.
+//! Everything is checked against the image's own digests. It fetches nothing and runs nothing of an image.
 
 pub mod entries;
 mod error;
@@ -47,7 +47,7 @@ pub struct Image {
     pub layers: Vec<PathBuf>,
     /// 64 hexadecimal digits.
     pub digest: String,
-    /// What the image wants in the environment, without what would steer the agent or its programs.
+    /// The image's environment variables, without those that could redirect the agent or its programs.
     pub environment: Vec<(String, String)>,
     _held: Vec<File>,
 }
@@ -99,7 +99,7 @@ fn unusable(path: &Path, error: &io::Error) -> ImageError {
     }
 }
 
-/// Variables that would load code into programs, send them elsewhere, or are the sandbox's own to set.
+/// Variables that load code into programs, redirect them, or that the sandbox sets itself.
 fn may_set(name: &str) -> bool {
     const NEVER: &[&str] = &[
         "BASH_ENV",
@@ -165,7 +165,7 @@ impl Unpacking<'_> {
         Ok(held)
     }
 
-    /// One directory for the whole image, where the file system cannot mark what a layer removes.
+    /// One directory for the whole image, if the file system cannot mark files that a layer removes.
     fn merged(&mut self, manifest: &Manifest) -> Result<Held, UnpackError> {
         let mut chain = Sha256::new();
         for layer in &manifest.layers {
@@ -193,7 +193,7 @@ impl Unpacking<'_> {
         match made.and_then(|()| exclusive.finish(name).map_err(UnpackError::Directory)) {
             Ok(()) => {}
             Err(failed) => {
-                // The first failure is the one to tell; the next unpacking removes what stays.
+                // Report the first failure; the next unpacking removes what is left.
                 drop(exclusive.discard());
                 return Err(failed);
             }

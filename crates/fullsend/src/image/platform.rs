@@ -1,4 +1,4 @@
-//! Which images this machine can run, in the words of the image formats.
+//! Which images this machine can run: the platform names of the image formats.
 
 pub fn here() -> String {
     format!("linux/{}", architecture())

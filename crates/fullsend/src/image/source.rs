@@ -11,7 +11,7 @@ use tar::{Archive, EntryType};
 
 use super::entries;
 
-/// The blobs of an archive are few; more is something else than an image.
+/// The most blobs of an archive: a file with more is not an image.
 const MAX_PARTS: usize = 10_000;
 
 pub enum ImageSource {
@@ -107,14 +107,14 @@ impl ImageSource {
     }
 }
 
-/// Never waits, as a pipe in the place of a file would make us.
+/// Opens without blocking, in case the file was replaced by a pipe.
 fn open_regular(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
-/// `a/../b` as `b`; nothing that climbs out.
+/// `a/../b` as `b`; `None` for a path that leaves the root.
 fn lexical(path: &Path) -> Option<PathBuf> {
     let mut clean = PathBuf::new();
     for part in path.components() {

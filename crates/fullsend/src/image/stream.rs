@@ -1,4 +1,4 @@
-//! Readers between a blob and its files: one that takes a digest of what passes, one that bounds it, and the decoders.
+//! Readers between a blob and its files: one that computes a digest, one with a size limit, and the decoders.
 
 use std::io::{self, BufRead, Read};
 
@@ -7,7 +7,7 @@ use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use sha2::{Digest as _, Sha256};
 
-/// Digests what is read through it.
+/// Computes the digest of what is read through it.
 pub struct Digesting<R> {
     inner: R,
     hash: Sha256,
@@ -37,7 +37,7 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Fails when more comes than is left: a small file can unpack to anything.
+/// Fails when the limit is reached: a small file can unpack to any size.
 pub struct Bounded<'a, R> {
     pub inner: R,
     pub left: &'a mut u64,

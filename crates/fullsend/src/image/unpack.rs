@@ -1,6 +1,7 @@
-//! The files of one layer into a directory. Everything is made relative to descriptors that cross no link, so that no
-//! entry reaches anything outside, whatever came before it. The caller owns every file, nothing is setuid, no device is
-//! made, no attribute is kept. Every user may read every file: who may use an image may read all of it.
+//! Unpacks the files of one layer into a directory. Everything is created relative to descriptors that were opened
+//! without following links, so that no entry can reach anything outside, whatever earlier entries did. The caller owns
+//! every file. Setuid bits, devices and attributes are dropped. Every user may read every file, because whoever may use
+//! an image may read all of it.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -21,15 +22,15 @@ const MAX_DEPTH: usize = 2_048;
 
 const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
-/// What overlayfs reads for mounts of ordinary users.
+/// The prefix of attributes that overlayfs reads for mounts of ordinary users.
 const OPAQUE_ATTRIBUTE: &str = "user.overlay.opaque";
 
-/// What happens with an entry that removes a lower layer's file.
+/// How to handle an entry that removes a lower layer's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whiteouts {
-    /// A mark for overlayfs, which lays this directory over others.
+    /// Write a mark for overlayfs, which stacks this directory on others.
     Mark,
-    /// The directory holds the lower layers already: the file is removed.
+    /// Remove the file: the directory already contains the lower layers.
     Apply,
 }
 
@@ -90,9 +91,9 @@ struct Unpacker<'a> {
     root: OwnedFd,
     path: &'a Path,
     whiteouts: Whiteouts,
-    /// What this layer has made, where lower layers are in the same directory.
+    /// The paths that this layer created, if lower layers are in the same directory.
     made: HashSet<PathBuf>,
-    /// A failure that is not the archive's.
+    /// A failure of this machine, not of the archive.
     failure: Option<UnpackError>,
 }
 
@@ -124,12 +125,12 @@ impl Unpacker<'_> {
             EntryType::GNUSparse => {
                 Err(io::Error::other(format!("its entry `{shown}` is sparse, which is not supported")))
             }
-            // Devices, pipes and what else there may be: the sandbox has its own few.
+            // Skip devices, pipes and other special files: the sandbox has its own.
             _ => Ok(()),
         }
     }
 
-    /// The directory of an entry, made if an earlier entry did not.
+    /// The directory of an entry, created if an earlier entry did not.
     fn parent(&mut self, path: &Path) -> io::Result<OwnedFd> {
         let mut here = rustix::io::fcntl_dupfd_cloexec(&self.root, 3)?;
         let mut so_far = PathBuf::new();
@@ -157,7 +158,7 @@ impl Unpacker<'_> {
         Ok(here)
     }
 
-    /// Whether what is at `name` came from below and an entry of this layer covers it.
+    /// Whether `name` came from a lower layer and this layer's entry replaces it.
     fn covers(&self, parent: &OwnedFd, name: &Path) -> bool {
         self.whiteouts == Whiteouts::Apply || is_mark(parent, name)
     }
@@ -200,7 +201,7 @@ impl Unpacker<'_> {
         let seconds = i64::try_from(entry.header.mtime().unwrap_or(0)).unwrap_or(0);
         let time = Timespec { tv_sec: seconds, tv_nsec: 0 };
         let times = Timestamps { last_access: time, last_modification: time };
-        // The umask is the caller's; the time decides whether caches in the image are fresh.
+        // Set the mode, because the caller's umask changed it; set the time, because caches in the image depend on it.
         let finished = rustix::fs::fchmod(&file, mode).and_then(|()| rustix::fs::futimens(&file, &times));
         self.own(finished)
     }
@@ -249,7 +250,7 @@ impl Unpacker<'_> {
             };
         }
         let gone = Path::new(std::ffi::OsStr::from_bytes(&bytes[WHITEOUT.len()..]));
-        // Other names that start like this are another tool's bookkeeping.
+        // Other names with this prefix are metadata of another tool.
         if gone.as_os_str().as_bytes().starts_with(WHITEOUT) {
             return Ok(());
         }
@@ -289,7 +290,7 @@ impl Unpacker<'_> {
         purged.map_err(WalkError::into_io)
     }
 
-    /// A removal means what lies below: what this layer itself has stays.
+    /// A removal applies to lower layers: this layer's own files stay.
     fn mark_gone(&mut self, parent: &OwnedFd, gone: &Path) -> io::Result<()> {
         if let Ok(directory) = open_directory(parent, gone) {
             return self.mark_opaque(&directory);
@@ -317,7 +318,7 @@ impl Unpacker<'_> {
         Err(io::Error::other("no marks"))
     }
 
-    /// Makes room: the last entry of a name is the one that counts.
+    /// Removes the file at this name: the last entry with a name wins.
     fn clear(&mut self, parent: &OwnedFd, name: &Path, path: &Path) -> io::Result<()> {
         match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -330,7 +331,7 @@ impl Unpacker<'_> {
         }
     }
 
-    /// Remembers that a failure is the directory's, not the archive's.
+    /// Marks a failure as one of the directory, not of the archive.
     fn own<T, E: Into<io::Error>>(&mut self, result: Result<T, E>) -> io::Result<T> {
         result.map_err(|error| {
             let error = error.into();
@@ -378,7 +379,7 @@ fn open_directory(parent: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> 
     opened.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))
 }
 
-/// Whether overlayfs would take this for a removed file.
+/// Whether overlayfs would read this as a removed file.
 fn is_mark(parent: &OwnedFd, name: &Path) -> bool {
     rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|status| {
         FileType::from_raw_mode(status.st_mode) == FileType::CharacterDevice && status.st_rdev == 0

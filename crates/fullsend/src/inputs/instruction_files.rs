@@ -1,6 +1,6 @@
-//! Finds and reads what an agent would take for instructions: files under the names that any known agent reads, whole
-//! directories of settings, rules and skills. Everything is bounded, no link is followed out of its tree, no directory is
-//! read twice, and what cannot be read is reported.
+//! Finds and reads the files that an agent would read as instructions: files with names that any known agent reads, and
+//! whole directories of settings, rules and skills. Everything is bounded, no link is followed out of its tree, no
+//! directory is read twice, and what cannot be read is reported.
 
 use std::collections::{HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -17,7 +17,7 @@ use super::repository_listing::list_repository;
 
 /// Larger files are not instruction files.
 pub const MAX_CONTEXT: u64 = 1 << 20;
-/// What is given to the agent whole may be larger.
+/// The limit for files that the agent gets as a whole.
 pub const MAX_WHOLE: u64 = 64 << 20;
 
 /// Claude Code follows at most this many levels of imports.
@@ -60,7 +60,7 @@ pub fn walk<E>(
     walk.follow()
 }
 
-/// The same for some paths of a tree and what is below them: those that a listing of it found.
+/// The same for the paths of a listing and everything below them.
 pub fn walk_paths<E>(
     root: &Path,
     points: &[PathBuf],
@@ -85,7 +85,7 @@ pub fn walk_paths<E>(
     walk.follow()
 }
 
-/// The same for a whole tree but one directory in it.
+/// The same for a whole tree except one directory.
 pub fn walk_without<E>(
     root: &Path,
     without: &Path,
@@ -101,11 +101,12 @@ struct InstructionWalk<'v, E> {
     root: PathBuf,
     entries: usize,
     without: Option<PathBuf>,
-    /// Directories of which everything was read, and as what.
+    /// Directories that were read completely, and their origin.
     read: HashSet<(u64, u64, Origin)>,
-    /// Links to directories, and where they are. They come last: what they lead to may be read under its own name.
+    /// Links to directories, and where they are. They are followed last, because their targets may be read under their
+    /// own names.
     links: VecDeque<(PathBuf, DirectoryContext)>,
-    /// Files that were shown, by where they really are.
+    /// Files that were visited, by their real paths.
     shown: HashSet<PathBuf>,
     /// Files that other files import.
     imports: VecDeque<ImportedFile>,
@@ -120,7 +121,7 @@ struct ImportedFile {
     hops: usize,
 }
 
-/// A directory on the way: where it is, and whether everything in it is scanned.
+/// A directory to walk: its path, and whether everything in it is scanned.
 struct DirectoryContext {
     path: String,
     depth: usize,
@@ -161,7 +162,8 @@ impl<'v, E> InstructionWalk<'v, E> {
         Ok(())
     }
 
-    /// A file that another names, unless it was shown already. Files outside the root are not in the sandbox.
+    /// Visits a file that another one imports, unless it was visited already. Files outside the root are not in the
+    /// sandbox.
     fn import(&mut self, ImportedFile { at, origin, hops }: ImportedFile) -> Result<(), E> {
         let (Ok(root), Ok(to)) = (self.root.canonicalize(), at.canonicalize()) else { return Ok(()) };
         let Ok(path) = to.strip_prefix(&root) else { return Ok(()) };
@@ -174,7 +176,7 @@ impl<'v, E> InstructionWalk<'v, E> {
         self.file(&to, &path.to_string_lossy(), origin, (MAX_WHOLE, hops))
     }
 
-    /// Shows a file, and remembers which others it names.
+    /// Visits a file, and queues its imports.
     fn file(&mut self, at: &Path, path: &str, origin: Origin, (most, hops): (u64, usize)) -> Result<(), E> {
         let contents = read(at, most);
         self.shown.extend(at.canonicalize());
@@ -230,7 +232,7 @@ impl<'v, E> InstructionWalk<'v, E> {
         let is_link = about.is_symlink();
         let Some(about) = (if is_link { self.linked(at) } else { Some(about) }) else { return Ok(()) };
         if about.is_dir() {
-            // Nothing of a repository's own store is read, whichever path leads to it.
+            // Git's own data is not read, whichever path leads to it.
             let skipped = SKIPPED.contains(&lower.as_str()) && parent.whole.is_none()
                 || lower == ".git" && parent.linked;
             if skipped || self.without.as_deref() == Some(at) {

@@ -1,11 +1,11 @@
-//! Which names of files and directories agents take for instructions, in lower case. Pure: nothing is read here.
+//! Which names of files and directories agents read as instructions, in lower case. Pure: nothing is read here.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
 use scan::Origin;
 
-/// How deep instructions are looked for, and among how many entries.
+/// How deep to search for instructions, and how many entries to read.
 pub(super) const MAX_DEPTH: usize = 24;
 pub(super) const MAX_ENTRIES: usize = 500_000;
 
@@ -52,7 +52,7 @@ pub(super) const FILES: &[&str] = &[
 pub(super) const ENDINGS: &[&str] =
     &[".mdc", ".instructions.md", ".prompt.md", ".chatmode.md", ".agent.md", ".rules.md"];
 
-/// Directories of which everything counts. The last ones are our own names inside the sandbox.
+/// Directories in which every file counts. The last ones are our own names inside the sandbox.
 pub(super) const DIRECTORIES: &[&str] = &[
     ".claude",
     ".codex",
@@ -83,7 +83,7 @@ pub(super) const DIRECTORIES: &[&str] = &[
     AGENT_INPUT,
 ];
 
-/// What people outside wrote for the agent.
+/// Directories with texts of other people for the agent.
 pub(super) const AGENT_INPUT: &str = "agent-input";
 
 /// Directories of `.github` with instructions for its agents.
@@ -97,7 +97,7 @@ pub(super) fn lower(name: &OsStr) -> String {
     name.to_string_lossy().to_ascii_lowercase()
 }
 
-/// Whether everything in this directory counts, and under which origin if not under that of its tree.
+/// Whether every file in this directory counts, and its origin if it differs from that of the tree.
 pub(super) fn whole_directory(path: &Path, lower: &str) -> Option<Option<Origin>> {
     let above = path.parent().and_then(Path::file_name).map(self::lower);
     let in_github = above.is_some_and(|name| name.ends_with(".github"));

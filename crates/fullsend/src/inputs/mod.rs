@@ -91,7 +91,7 @@ impl ScannedInputs {
         &self.repo_skills
     }
 
-    /// Where in the repository there is something that an agent would read, and which files have names of secrets.
+    /// The paths in the repository that an agent would read, and the files that have names of secrets.
     pub fn repository_listing(&self) -> &RepositoryListing {
         &self.listing
     }

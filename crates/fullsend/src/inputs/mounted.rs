@@ -15,12 +15,12 @@ use crate::event::log::Emitter;
 use crate::event::{InputKind, RunEvent};
 use crate::guard::{Blocked, Guard};
 
-/// What is read whole, of one mount.
+/// The limits for reading one mount completely.
 const MAX_FILES: usize = 2_000;
 const MAX_BYTES: u64 = 16 << 20;
 const MAX_DEPTH: usize = 200;
 
-/// Scans all that has contents before the sandbox exists; nothing is rewritten.
+/// Scans all mounted files before the sandbox exists, and rewrites nothing.
 pub fn scan_mounts(mounts: &[Mount], guard: &Guard, emit: &Emitter) -> Result<(), Blocked> {
     let scanner = InputScanner { guard, emit };
     for Mount { target, kind } in mounts {

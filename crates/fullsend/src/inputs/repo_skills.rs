@@ -8,12 +8,12 @@ use yaml::{ParseLimits, Sources, Value};
 
 use crate::harness::{frontmatter, names};
 
-/// Where agents look for them, one runtime or another.
+/// Where the runtimes look for skills.
 pub const PLACES: &[&str] = &[".claude/skills", ".agents/skills", ".codex/skills"];
 
 const MAX_SKILLS: usize = 100;
 
-/// What a search in one place looks at.
+/// The limits of the search in one place.
 const MAX_ENTRIES: usize = 5000;
 const MAX_DEPTH: usize = 12;
 
@@ -31,7 +31,7 @@ pub struct RepoSkill {
     pub shown: String,
 }
 
-/// All of them but those whose names are `taken`: the harness's own skills win.
+/// All of them except those whose names are `taken`: the harness's own skills win.
 pub fn find(repository: &Path, taken: &[&str]) -> Vec<RepoSkill> {
     let mut found: Vec<RepoSkill> = Vec::new();
     for place in PLACES {
@@ -53,11 +53,11 @@ pub fn find(repository: &Path, taken: &[&str]) -> Vec<RepoSkill> {
     found
 }
 
-/// The name that is `taken` and the SKILL.md in the repository that has it too, by its directory or by its own words.
+/// A `taken` name, and the SKILL.md in the repository with the same name, from its directory or its header.
 pub fn shadowed(repository: &Path, taken: &[&str]) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for place in PLACES.iter().filter(|_| !taken.is_empty()) {
-        // Where there are too many to look at, at least those that every agent would find.
+        // If there are too many, report at least those that every agent would find.
         let usual = || taken.iter().map(|name| format!("{name}/SKILL.md")).collect();
         let there = below(&repository.join(place)).unwrap_or_else(usual);
         for shown in there.iter().map(|path| format!("{place}/{path}")) {
@@ -106,7 +106,7 @@ impl SkillHeader {
 }
 
 /// Every SKILL.md below a directory, as paths below it; links to directories are followed as runtimes follow them.
-/// `None`: there is more than can be looked at.
+/// `None`: the tree is too large.
 pub fn below(directory: &Path) -> Option<Vec<String>> {
     let mut search = SkillSearch { found: Vec::new(), left: MAX_ENTRIES };
     search.directory(directory, "", 0)?;
@@ -159,7 +159,7 @@ mod tests {
         let all = ["SKILL.md", "a/SKILL.md", "b/c/d/SKILL.md", "link/d/SKILL.md"];
         assert_eq!(below(directory.path()).unwrap(), all);
         assert_eq!(below(&directory.path().join("none")).unwrap(), Vec::<String>::new());
-        // A directory that leads back to itself has no end.
+        // A link back to a parent directory would never end.
         std::os::unix::fs::symlink(directory.path(), directory.path().join("a/again")).unwrap();
         assert_eq!(below(directory.path()), None);
     }
@@ -177,7 +177,7 @@ mod tests {
         let others = find(directory.path(), &["review"]);
         assert_eq!(others.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["mine"]);
         assert_eq!(others[0].description, "Mine.");
-        // In a directory that leads back to itself the usual place is still reported.
+        // With a link back to a parent directory, the usual place is still reported.
         std::os::unix::fs::symlink(".", directory.path().join(".claude/skills/again")).unwrap();
         assert_eq!(shadowed(directory.path(), &["review"])[0].1, ".claude/skills/review/SKILL.md");
     }

@@ -12,9 +12,9 @@ use super::instruction_names::{
     IN_GITHUB, MAX_DEPTH, MAX_ENTRIES, SKIPPED, is_context, lower, whole_directory,
 };
 
-/// A tree with more entries is refused: what was not looked at cannot be shown.
+/// A tree with more entries is refused: files that were not checked must not be visible.
 const MOST: usize = 3_000_000;
-/// Fewer open directories than this are not worth a thread.
+/// Start another thread only if more directories than this wait.
 const WORTH_HELP: usize = 32;
 const MAX_THREADS: usize = 8;
 
@@ -23,11 +23,11 @@ const MAX_THREADS: usize = 8;
 pub struct RepositoryListing {
     /// Files and directories that some agent would read, and directories that could not be listed.
     pub instruction_paths: Vec<PathBuf>,
-    /// Whatever is called like a secret.
+    /// Files and directories with names of secrets.
     pub secrets: Vec<PathBuf>,
-    /// Not everything was looked at for instructions.
+    /// Not everything was searched for instructions.
     pub too_many: bool,
-    /// Why the tree as a whole could not be looked at.
+    /// Why the tree as a whole could not be listed.
     pub failed: Option<(PathBuf, io::Error)>,
     entries: usize,
 }
@@ -36,7 +36,7 @@ pub struct RepositoryListing {
 struct PendingDirectory {
     path: PathBuf,
     depth: usize,
-    /// Whether what is in here may be read by an agent and is not a part of what was found already.
+    /// Whether an agent may read the contents, and they are not part of an entry that was found already.
     context: bool,
 }
 
@@ -68,7 +68,7 @@ pub fn list_repository(root: &Path) -> RepositoryListing {
     listing
 }
 
-/// Directories that wait, and who may still find more.
+/// Directories that wait, and the number of threads that may find more.
 struct WorkQueue {
     state: Mutex<QueueState>,
     changed: Condvar,
@@ -138,7 +138,7 @@ impl RepositoryListing {
         let entries = match listed {
             Ok(entries) => entries,
             Err(error) => {
-                // What the caller cannot read, the sandbox cannot read either; but an agent may be meant to.
+                // The sandbox cannot read it either, but it may be meant for the agent, so report it.
                 if *context {
                     self.instruction_paths.push(path.clone());
                 }
@@ -149,7 +149,7 @@ impl RepositoryListing {
             }
         };
         self.entries += entries.len();
-        // A skill is all of its directory; what lies too deep is reported once.
+        // A skill is its whole directory; directories that are too deep are reported once.
         let is_skill =
             *depth > 0 && entries.iter().any(|entry| entry.file_name().eq_ignore_ascii_case("skill.md"));
         let whole = is_skill || *depth > MAX_DEPTH;
@@ -159,7 +159,7 @@ impl RepositoryListing {
         for entry in entries {
             let name = entry.file_name();
             let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            // Most names are of no interest, and nothing is made for them.
+            // Most names are of no interest; allocate nothing for them.
             if is_directory || looks_secret(&name) || (*context && may_count(&name)) {
                 self.entry(directory, whole, &name, is_directory, found);
             }

@@ -13,7 +13,7 @@ use sandbox::{CommandExit, channel};
 use super::directory::{LastingSandbox, LastingState, SOCKET};
 use super::protocol::{ExecSpec, OwnerReply, OwnerRequest, PROTOCOL};
 
-/// A start is quick; a removal waits until everything inside has died.
+/// Time limits of requests: a start is quick; a removal waits until every process inside has ended.
 const START_LIMIT: Duration = Duration::from_secs(30);
 const REMOVE_LIMIT: Duration = Duration::from_secs(30);
 
@@ -24,7 +24,7 @@ pub struct SandboxClient {
     id: String,
 }
 
-/// Why a sandbox did not do what it was asked to.
+/// Why a request to a sandbox failed.
 #[derive(Debug)]
 pub enum SandboxClientError {
     NotRunning { id: String },
@@ -102,7 +102,7 @@ impl SandboxClient {
         move |source| SandboxClientError::Connection { id: id.clone(), source }
     }
 
-    /// Through the directory's descriptor: the path of a socket may not be long.
+    /// Through the directory's descriptor, because the path of a socket has a short limit.
     fn connect(&self) -> io::Result<UnixStream> {
         let directory = std::fs::File::open(&self.path)?;
         UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))

@@ -1,5 +1,5 @@
-//! One client's connection to the owner: a command from its start to its end, the sandbox's status, or its removal. A client
-//! that goes away takes its command along.
+//! One client's connection to the owner: a command from its start to its end, the sandbox's status, or its removal.
+//! When a client disconnects, its command is killed.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -15,13 +15,13 @@ use crate::event::exit::{exited, signalled};
 use crate::event::lasting::TransferDirection;
 use crate::event::{LastingEvent, RunEvent};
 
-/// A client that says nothing is not waited for.
+/// How long to wait for a client's first message.
 const FIRST_REQUEST_LIMIT: Duration = Duration::from_secs(5);
 /// How long a killed tree may take to die.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
-/// As many commands may run at once.
+/// The most commands that may run at once.
 const MAX_COMMANDS: u64 = 256;
-/// A command line is recorded up to here.
+/// The most bytes of a command line that are recorded.
 const MAX_ARGUMENTS: usize = 50;
 
 pub fn serve(stream: UnixStream, owner: &OwnedSandbox) {
@@ -29,7 +29,7 @@ pub fn serve(stream: UnixStream, owner: &OwnedSandbox) {
         return;
     }
     let Ok(Some((request, descriptors))) = channel::receive::<OwnerRequest>(&stream) else { return };
-    // A client that is gone does not hear the answer.
+    // The client may be gone; then nobody needs the answer.
     match request {
         OwnerRequest::Exec(spec) => exec(&stream, owner, &spec, descriptors),
         OwnerRequest::Remove => owner.remove(stream),
@@ -145,7 +145,7 @@ fn command(
     Ok(command)
 }
 
-/// Until the command ends; after its time, everything that it started is killed.
+/// Waits until the command ends. After its timeout, everything that it started is killed.
 fn wait(process: &Process, timeout_ms: Option<u64>) -> (Result<CommandExit, WaitError>, bool) {
     let limit = timeout_ms.map_or(Duration::MAX, Duration::from_millis);
     match process.wait(limit) {
@@ -156,7 +156,7 @@ fn wait(process: &Process, timeout_ms: Option<u64>) -> (Result<CommandExit, Wait
     (process.wait(KILL_LIMIT), true)
 }
 
-/// Passes signals on; a client that is gone does not want the command any more.
+/// Passes signals on. If the client is gone, the command is killed.
 fn listen(stream: &UnixStream, process: &Process, is_over: &AtomicBool) {
     while let Ok(Some((request, _))) = channel::receive::<OwnerRequest>(stream) {
         if let OwnerRequest::Signal { signal } = request {

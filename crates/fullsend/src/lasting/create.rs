@@ -69,7 +69,7 @@ pub fn create(root: &Path, request: CreateRequest) -> Result<String, CreateError
     let CreateRequest { name, policy_name, policy_text, image, repository, ttl_seconds, parent, limits } =
         request;
     let all = LastingDirectory::open(root).map_err(CreateError::Directory)?;
-    // What could not be cleaned up is tried again by the next command.
+    // The next command tries again to clean up.
     drop(all.sweep());
     if let Some(name) = &name {
         all.check_name(name).map_err(CreateError::Directory)?;
@@ -101,7 +101,7 @@ pub fn create(root: &Path, request: CreateRequest) -> Result<String, CreateError
     }
 }
 
-/// Nothing ran in it, so nothing is recorded. What cannot be removed is left to the next sweep.
+/// Nothing ran in it, so nothing is recorded. The next sweep removes what is left.
 fn remove_failed(directory: &Path) {
     drop(sandbox::sweep(&directory.join(super::directory::STATES)));
     drop(std::fs::remove_dir_all(directory));
@@ -115,7 +115,7 @@ fn watched(pid: u32) -> Result<OwnedFd, CreateError> {
     opened.map_err(|error| CreateError::NoParent { pid, source: error.into() })
 }
 
-/// The owner is this very program, with nothing of our environment.
+/// The owner is this same program, with an empty environment.
 fn start_owner(spec: &OwnerSpec, parent: Option<&OwnedFd>) -> io::Result<OwnerStart> {
     let (ours, theirs) = UnixStream::pair()?;
     let mut child = Command::new("/proc/self/exe")

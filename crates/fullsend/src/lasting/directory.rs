@@ -1,5 +1,5 @@
 //! Where lasting sandboxes are on disk: one directory each, with its manifest, its event log, its socket and its state.
-//! The owner holds a lock on the event log, so the kernel knows whether a sandbox runs, whatever the files say.
+//! The owner holds a lock on the event log, so the lock shows whether a sandbox runs, whatever the files say.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -134,7 +134,7 @@ impl LastingDirectory {
         Ok(path)
     }
 
-    /// The oldest first. What is being made, or is not ours, is left out.
+    /// The oldest first, without sandboxes that are being created and directories that are not ours.
     pub fn list(&self) -> Result<Vec<LastingSandbox>, LastingError> {
         let failed = |source| LastingError::Read { path: self.root.clone(), source };
         let mut found = Vec::new();

@@ -8,10 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use crate::event::log::Emitter;
 use crate::provision::policy_sandbox::PolicySandbox;
 
-/// Connections are answered by threads that hold little.
+/// The stack size of the threads that answer connections.
 pub const STACK_BYTES: usize = 256 << 10;
 
-/// A sandbox in the hands of its owner.
+/// A running sandbox, as its owner holds it.
 pub struct OwnedSandbox {
     pub policy_sandbox: PolicySandbox,
     pub emit: Emitter,
@@ -36,7 +36,7 @@ impl OwnedSandbox {
         }
     }
 
-    /// Asks for the end; `stream` hears of it when everything is gone.
+    /// Asks for the end; `stream` gets the answer when everything is gone.
     pub fn remove(&self, stream: UnixStream) {
         self.removers.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
         // The pipe is never full: the owner ends at its first byte.

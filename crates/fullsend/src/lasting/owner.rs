@@ -33,12 +33,12 @@ use crate::resolve::layers::{Found, LayerKind};
 /// The hidden command.
 pub const COMMAND: &str = "__sandbox";
 
-/// The owner ends the sandbox in time; if it hangs, the limit of the sandbox itself does, so much later.
+/// The owner ends the sandbox in time. If the owner hangs, the sandbox's own limit ends it this much later.
 const START_ALLOWANCE: Duration = Duration::from_secs(60);
 
 /// Runs until the sandbox has ended. The spec comes through standard input, which is a socket.
 pub fn main() -> ExitCode {
-    // Not a part of the session that created it: its terminal and its signals are not ours.
+    // Leave the creator's session, so that its terminal and signals do not reach us.
     let _ = rustix::process::setsid();
     let Ok(control) = rustix::stdio::stdin().try_clone_to_owned() else { return Exit::Bug.into() };
     let control = UnixStream::from(control);
@@ -122,7 +122,7 @@ fn start(spec: OwnerSpec) -> Result<StartedOwner, String> {
     };
     write_manifest(&spec.directory, &manifest).map_err(failed("write the manifest"))?;
     let (woken, wake) = io::pipe().map_err(failed("make a pipe"))?;
-    // From now on: a slow start takes nothing of it.
+    // The time to live counts from now: a slow start does not shorten it.
     let deadline = Instant::now() + Duration::from_secs(spec.ttl_seconds);
     let owner = OwnedSandbox::new(policy_sandbox, emit, wake);
     Ok(StartedOwner { owner, listener, woken, spec, deadline, _executor: executor })
@@ -167,7 +167,7 @@ fn limits(limits: LastingLimits, ttl_seconds: u64) -> SandboxLimits {
     }
 }
 
-/// Binds through the directory's descriptor: the path of a socket may not be long.
+/// Binds through the directory's descriptor, because the path of a socket has a short limit.
 fn listen(directory: &Path) -> io::Result<UnixListener> {
     let opened = std::fs::File::open(directory)?;
     let short = format!("/proc/self/fd/{}/{SOCKET}", std::os::fd::AsRawFd::as_raw_fd(&opened));

@@ -1,6 +1,6 @@
-//! What a client and the owner of a lasting sandbox say to each other, over a Unix socket in the sandbox's directory. Bytes
-//! of commands do not pass the owner: the client hands it the ends of pipes. Both ends are this program; `PROTOCOL` is in
-//! the manifest, so that another version of it is noticed before it is spoken to.
+//! The messages between a client and the owner of a lasting sandbox, over a Unix socket in the sandbox's directory. The
+//! bytes of commands do not pass through the owner: the client passes it the ends of pipes. Both ends are this program;
+//! `PROTOCOL` is in the manifest, so that a client notices another version before it connects.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -70,7 +70,7 @@ pub enum OwnerRequest {
 pub struct ExecSpec {
     pub arguments: Vec<OsString>,
     pub environment: Vec<(OsString, OsString)>,
-    /// Where it starts; the workspace unless it says so.
+    /// Where it starts; by default the workspace.
     pub working_directory: Option<PathBuf>,
     pub terminal: bool,
     /// After this time everything that the command started is killed.
@@ -93,7 +93,7 @@ pub enum OwnerReply {
     Started {
         pid: i32,
     },
-    /// It was not started, or the request means nothing here.
+    /// The command was not started, or the request is not valid here.
     Refused {
         message: String,
         errno: Option<i32>,

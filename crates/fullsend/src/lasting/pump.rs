@@ -24,7 +24,7 @@ pub enum OutputStream {
     Stderr,
 }
 
-/// Passes everything on to `sink` until the command has ended. When `sink` says no, the command is killed with everything
+/// Passes everything on to `sink` until the command has ended. When `sink` fails, the command is killed with everything
 /// that it started.
 pub fn run(
     command: RemoteCommand,
@@ -57,7 +57,7 @@ pub fn run(
     }
 }
 
-/// Waits until something can be done. Whether the owner has something to say, which is the end.
+/// Waits until a stream is ready. Returns whether the owner has sent the end.
 fn wait(control: BorrowedFd<'_>, feed: &Feed, outputs: &[Output; 2]) -> io::Result<bool> {
     let mut polled = vec![PollFd::from_borrowed_fd(control, PollFlags::IN)];
     polled.extend(
@@ -157,7 +157,7 @@ impl Feed {
             match rustix::io::write(pipe, &self.pending[self.written..]) {
                 Ok(count) => self.written += count,
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                // The command does not read any more; the rest is not for it.
+                // The command does not read any more; drop the rest.
                 Err(_) => {
                     self.pipe = None;
                     self.source = None;
@@ -191,7 +191,7 @@ impl Feed {
                 self.written = 0;
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
-            // The end, or an input that cannot be read: both are the end for the command.
+            // The end of the input, or an error: the command's input ends in both cases.
             Ok(_) | Err(_) => self.source = None,
         }
     }

@@ -20,7 +20,7 @@ use crate::runtime::paths::PROGRAM;
 /// The first line of the answer is no longer than this.
 const MAX_REPLY_BYTES: usize = 64 << 10;
 const MAX_MESSAGE_BYTES: usize = 4 << 10;
-/// Beyond its contents, what an archive needs for each entry.
+/// The bytes that an archive needs for each entry beside its contents.
 const ARCHIVE_BYTES_PER_FILE: u64 = 16 << 10;
 
 /// Why files were not moved.
@@ -127,7 +127,7 @@ fn written(client: &SandboxClient, spec: ExecSpec, input: CommandInput) -> Resul
     }
 }
 
-/// Reads a file or a directory of the sandbox into a file of ours without a name.
+/// Reads a file or a directory of the sandbox into an unnamed temporary file.
 pub fn get(
     client: &SandboxClient,
     path: &str,
@@ -157,7 +157,7 @@ pub fn get(
 }
 
 impl GotFiles {
-    /// Writes it to a path of the host: a file in place of what is there, a directory only where nothing is.
+    /// Writes it to a path of the host. A file replaces an existing one; a directory must be new.
     pub fn save(self, to: &Path, caps: TransferCaps) -> Result<ArchiveCounts, FilesError> {
         let host = |source| FilesError::Host { path: to.to_owned(), source };
         match self {

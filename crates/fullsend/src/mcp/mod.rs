@@ -19,14 +19,14 @@ const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
-/// How long a client may keep a list. The tools change only with the program.
+/// How long a client may cache the list of tools. The tools change only with the program.
 const LIST_TTL_MS: u64 = 3_600_000;
 
 const INSTRUCTIONS: &str = "fullsend runs coding agents from harness files in a sandbox and records what they did. \
     `list_harnesses` names the harnesses of this repository, `run_harness` runs one and returns its validated result. The \
     sandbox tools run single commands in a temporary sandbox with a copy-on-write view of the repository.";
 
-/// All revisions that are spoken, newest first.
+/// All supported revisions, newest first.
 pub fn versions() -> Vec<&'static str> {
     std::iter::once(CURRENT).chain(WITH_HANDSHAKE.iter().copied()).collect()
 }
@@ -76,7 +76,7 @@ const UNSUPPORTED_VERSION: i32 = -32_022;
 pub fn react(message: &[u8]) -> Reaction {
     match json_rpc::parse(message) {
         Err(answer) => Reaction::Answer(answer),
-        // The server asks nothing, so there is nothing to answer.
+        // The server sends no requests, so it ignores answers.
         Ok(RpcMessage::Response { .. }) => Reaction::Nothing,
         Ok(RpcMessage::Notification { method, parameters }) => {
             match (method.as_str(), parameters.get("requestId")) {

@@ -1,4 +1,4 @@
-//! Messages of both kinds of revisions, and what becomes of arguments and results.
+//! Messages of both kinds of revisions, and how arguments and results are converted.
 
 use super::*;
 use crate::json_rpc::{INVALID_REQUEST, PARSE_ERROR};

@@ -62,7 +62,7 @@ struct Tool {
     title: &'static str,
     description: &'static str,
     command: &'static [&'static str],
-    /// Words after `--`, behind those of the arguments.
+    /// Words after `--`, after the other arguments.
     end: &'static [&'static str],
     arguments: &'static [Argument],
     output: OutputKind,
@@ -341,7 +341,7 @@ impl Argument {
             Json::Number(number) => number.to_string(),
             _ => return Err(self.wrong("a string")),
         };
-        // A word that starts with a dash could be taken for an option.
+        // A word that starts with a dash could be read as an option.
         let is_option = matches!(self.place, Place::Word) && text.starts_with('-');
         if text.contains('\0') || is_option || (text.is_empty() && matches!(self.place, Place::Word)) {
             return Err(self.wrong("a string that is not empty, does not start with `-`, and has no NUL"));
@@ -388,7 +388,7 @@ impl ToolCommand {
 
 /// The result of a call: its output for the agent, and the same as data.
 pub fn result(command: &ToolCommand, end: &ToolEnd) -> Json {
-    // Half of a file or of a document is none.
+    // A file or document that was cut is an error.
     let is_whole = !end.is_cut || matches!(command.output, OutputKind::Text | OutputKind::Lines);
     let succeeded = end.exit_code == Some(0) && is_whole;
     let text = match std::str::from_utf8(&end.output) {

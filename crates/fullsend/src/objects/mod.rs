@@ -34,7 +34,8 @@ pub fn open(
     Ok(Arc::new(S3Objects::new(place, keys, network, call_timeout)))
 }
 
-/// Writes, reads and removes a small object, so that a wrong bucket or a missing right is known before a session needs it.
+/// Writes, reads and removes a small object, so that a wrong bucket or a missing permission is noticed before a session
+/// needs it.
 pub fn probe(objects: &dyn ObjectStore, session: SessionId) -> Result<(), String> {
     let content = format!("fullsend tries this object store as {session}");
     let digest = Sha256Digest::of(content.as_bytes());

@@ -1,5 +1,5 @@
-//! Objects in an S3-compatible store: signed requests with bounded time, size and repetitions. After a failure it is left alone
-//! for a moment, so that an outage does not use up the lease of a wake. It reads no environment.
+//! Objects in an S3-compatible store: signed requests with bounded time, size and repetitions. After a failure it sends
+//! nothing for a while, so that an outage does not use up the lease of a wake. It reads no environment.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -42,7 +42,7 @@ struct Call<'a> {
     body: Option<&'a [u8]>,
 }
 
-/// What the server said to it.
+/// The server's answer.
 enum Reply {
     Body(Vec<u8>),
     NoSuchKey,
@@ -57,7 +57,7 @@ impl S3Objects {
         self.address.key(&format!("{session}/{digest}"))
     }
 
-    /// Sends a request until it has an answer, the time is up, or the answer would be the same again.
+    /// Sends a request again until it succeeds, the time is up, or a retry would not help.
     fn call(&self, call: &Call<'_>) -> Result<Reply, ObjectStoreError> {
         self.check_rest()?;
         let result = self.call_until(call, Instant::now() + self.call_timeout);

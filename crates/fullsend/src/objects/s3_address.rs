@@ -36,7 +36,7 @@ impl fmt::Display for S3Address {
 impl S3Address {
     /// `s3://BUCKET[/PREFIX][?region=R&endpoint=URL&addressing=host|path]`.
     pub fn parse(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
-        // Who writes a credential into an address does not see it again in a message.
+        // The message must not repeat a credential that somebody wrote into the address.
         let shown = text.rsplit_once('@').map_or(text, |(_, place)| place);
         let wrong = |why: &str| format!("`{shown}` is not an address of objects: {why}");
         let rest =
@@ -55,7 +55,7 @@ impl S3Address {
         let named = named.or_else(|| variable("AWS_ENDPOINT_URL"));
         let region = options.region.or_else(|| variable("AWS_REGION"));
         let region = region.or_else(|| variable("AWS_DEFAULT_REGION"));
-        // Servers of others have one region, which they call so.
+        // Servers other than AWS usually have one region with this name.
         let region = region.or_else(|| named.is_some().then(|| "us-east-1".to_owned()));
         let region = region.ok_or_else(|| wrong("its region is not known: set AWS_REGION"))?;
         if !region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {

@@ -1,5 +1,5 @@
-//! Why a request to an S3-compatible store failed: the bucket, the name, the status, the cause, and what to try. Nothing of a
-//! credential is repeated, also where the server does that.
+//! Why a request to an S3-compatible store failed: the bucket, the name, the status, the cause, and what to try. No
+//! part of a credential is shown, even if the server repeats it.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! Every check of the configuration that needs nothing started. `check`, `run` and `wake` share it: what is wrong with a harness
-//! or missing on this host, `fullsend check` says with the same words. It does not scan texts: `check` and a run let the
+//! Every check of the configuration that starts nothing. `check`, `run` and `wake` share it, so all three report the
+//! same problems of a harness and of this host in the same words. It does not scan texts: `check` and a run let the
 //! guard do that afterwards. The only programs it starts are the agent programs, to ask for their version.
 
 mod interpreter;
@@ -29,7 +29,7 @@ use crate::resolve::{Choices, Resolved, resolve};
 use crate::runtime;
 use crate::runtime::programs::ProgramSearch;
 
-/// What a run would have around it.
+/// The surroundings of a run on this host.
 pub struct PreflightContext<'a> {
     /// The host's environment.
     pub environment: VariableLookup<'a>,
@@ -39,7 +39,7 @@ pub struct PreflightContext<'a> {
     pub recording: Option<&'a Recording>,
 }
 
-/// Codes of problems that lie on this host and not in the files.
+/// Codes of problems of this host, not of the files.
 const HOST_CODES: &[&str] = &[
     "required-env",
     "unset-variable",
@@ -55,7 +55,7 @@ const HOST_CODES: &[&str] = &[
     "learned-scanner",
 ];
 
-/// Whether a problem is missing on this host, and not wrong in the files.
+/// Whether a problem is about this host, not about the files.
 pub fn is_missing_on_host(problem: &Diagnostic) -> bool {
     HOST_CODES.contains(&problem.code)
 }
@@ -95,7 +95,7 @@ pub fn preflight(
     (!problems[before..].iter().any(Diagnostic::is_error)).then_some(checked)
 }
 
-/// What each part of a run would refuse, for a harness whose files are right.
+/// What each part of a run would refuse, for a harness with valid files.
 fn refusals(checked: &Checked, library: &Library, context: &PreflightContext<'_>) -> Vec<Diagnostic> {
     let harness = &checked.resolved.harness;
     let value = |name: &str| variables::value(context.environment, name);
@@ -115,7 +115,7 @@ fn refusals(checked: &Checked, library: &Library, context: &PreflightContext<'_>
     found
 }
 
-/// Whether every `${VAR}` of a text has a value. What is unset was reported before.
+/// Whether every `${VAR}` of a text has a value. Unset variables were reported before.
 fn is_set(template: &Template, value: VariableLookup<'_>) -> bool {
     template.variables().all(|name| value(name).is_some())
 }
@@ -174,7 +174,7 @@ fn budget_at(harness: &Harness) -> Span {
     dollars.map_or(harness.agent.at, |dollars| dollars.at)
 }
 
-/// Values that are there and cannot be used. A command that makes one is not run.
+/// Credentials whose values exist but cannot be used. A command that prints a value is not run.
 fn credential_values(
     checked: &Checked,
     value: VariableLookup<'_>,

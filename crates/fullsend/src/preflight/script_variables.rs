@@ -1,5 +1,5 @@
-//! Warns about variables that a script reads but does not get: scripts run with a clean environment. A name with a default is a
-//! problem only where the host sets it, because the default would be used in its place.
+//! Warns about variables that a script reads but does not get: scripts run with a clean environment. A variable with a
+//! default is a problem only if the host sets it, because the script would use the default instead.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! Fields that are read, merged and explained, and that a run does not support yet. A harness that uses one is refused:
-//! no field is ignored. Each line here goes away with the work that makes its field live.
+//! no field is ignored. Remove a line here when its field is implemented.
 
 use yaml::{Diagnostic, Span};
 

@@ -134,7 +134,7 @@ fn read(path: &Path) -> Result<Option<AuthFile>, String> {
     }
     let mut bytes = Vec::new();
     file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    // The parser's own words would repeat a piece of what it read.
+    // The parser's own message would show a part of its input.
     serde_json::from_slice(&bytes).map(Some).map_err(|_| "it is not a file of docker or podman".to_owned())
 }
 

@@ -15,7 +15,7 @@ use super::problem::Problem;
 use super::runs;
 use crate::record::store::StoredRun;
 
-/// Between two looks at a log that grows.
+/// How often a growing log is read.
 const TICK: Duration = Duration::from_millis(250);
 
 /// After so many ticks without an event a comment shows that the connection lives.

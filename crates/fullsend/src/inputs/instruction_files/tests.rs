@@ -1,4 +1,4 @@
-//! Coverage files of a tree are looked at, and which are not.
+//! Which files of a tree are scanned, and which are not.
 
 use std::os::unix::fs::symlink;
 
@@ -93,7 +93,7 @@ fn bounds_and_links_hold() {
     let found = |paths: &[&str]| -> Vec<(String, Origin, bool)> {
         paths.iter().map(|path| ((*path).to_owned(), Origin::Instruction, true)).collect()
     };
-    // Directories behind links: in a context directory and by their own names, each once, without end nowhere.
+    // Directories behind links: each is read once, and a link to a parent does not loop.
     let root = tree(&[("docs/x/a.md", 3), ("docs/y/b.md", 3), ("docs/z/c.md", 3), (".claude/own/d.md", 3)]);
     fs::create_dir_all(root.path().join(".cursor")).unwrap();
     fs::create_dir_all(root.path().join(".github")).unwrap();
@@ -114,7 +114,7 @@ fn bounds_and_links_hold() {
     let expected = [".claude/again/a.md", ".claude/own/d.md", ".cursor/rules/b.md", ".github/prompts/c.md"];
     assert_eq!(all, found(&expected));
     assert_eq!(seen(root.path(), Coverage::Everything).len(), 4, "under their own names alone");
-    // A link to what it stands in shows the rest of it, once, and not the store of the repository.
+    // A link to its own parent directory shows the parent's other files once, without git's data.
     let root = tree(&[("deploy.md", 3), (".claude/a.md", 3), (".git/config", 3)]);
     symlink("..", root.path().join(".claude/commands")).unwrap();
     assert_eq!(
