@@ -178,7 +178,7 @@ export type Artifact = {
   bytes: number;
 };
 
-/** Whether the record holds, as `fullsend runs verify` says it. */
+/** Whether the record is valid, as `fullsend runs verify` checks it. */
 export type Verification = {
   status: VerificationStatus;
   problems: string[];
@@ -646,7 +646,7 @@ export type ExplainedValue = {
 export type ValueOrigin = {
   layer: string;
   file: string;
-  /** From 1; 0 where no line says it. */
+  /** From 1; 0 if no line set it. */
   line: number;
 };
 

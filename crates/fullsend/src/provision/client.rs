@@ -1,4 +1,4 @@
-//! Tells the runtime's requests to the model gateway from those of other programs inside.
+//! Distinguishes the runtime's requests to the model gateway from those of other programs inside.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use egress::identity::ProcIdentifier;
 use model::gateway::CheckClient;
 use tokio::sync::watch;
 
-/// The runtime may send its first request before the runner has noted its process.
+/// How long to wait for the runtime's pid: its first request may come before the runner knows the pid.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub fn check_client(root: u32, runtime: watch::Receiver<Option<i32>>) -> CheckClient {
@@ -29,7 +29,7 @@ fn check(
     }
     let expected = *runtime.borrow();
     let own = owners.iter().find(|owner| expected.is_some() && pid_inside(owner.pid) == expected);
-    // A process that the runtime has just forked holds its sockets too, until it becomes another program.
+    // A process that the runtime has just forked holds its sockets too, until it executes another program.
     let other = owners.iter().find(|owner| own.is_none_or(|own| own.path != owner.path));
     other.map_or(Ok(()), |other| Err(other.path.clone()))
 }

@@ -1,5 +1,6 @@
-//! Reads files of variables in `.env.d/`. Plain assignments are parsed here, so that a value is data and not syntax, and
-//! written again with quotes that every shell reads alike. What only a shell can read is for `shell_variables`.
+//! Reads files of variables in `.env.d/`. Plain assignments are parsed here, so that a value is data and not syntax,
+//! and written again with quotes that all shells understand. Files that only a shell can read are handled by
+//! `shell_variables`.
 
 use crate::harness::provider::is_reserved_for;
 use crate::harness::template::{Template, is_variable_name};
@@ -12,7 +13,7 @@ type Values<'a> = dyn Fn(&str) -> Option<String> + 'a;
 pub enum EnvFileError {
     /// Only a shell can read it.
     Logic(String),
-    /// Its contents are refused in every case.
+    /// Its contents are refused.
     Refused(String),
 }
 
@@ -98,7 +99,7 @@ fn content(raw: &str, value: Option<&Values<'_>>) -> Result<String, EnvFileError
     expand(inner)
 }
 
-/// The same variables for a shell, whatever is in them.
+/// The same variables as shell text, with all values quoted.
 pub fn write(variables: &[(String, String)]) -> String {
     let line =
         |(name, value): &(String, String)| format!("export {name}='{}'\n", value.replace('\'', "'\\''"));

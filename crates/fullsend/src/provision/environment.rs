@@ -38,7 +38,7 @@ pub fn variables(
     set("USER", "sandbox");
     set("TMPDIR", "/tmp");
     set("LANG", "C.UTF-8");
-    // Not every git looks for its lowest file in /etc.
+    // Some builds of git do not read their system settings from /etc.
     set("GIT_CONFIG_SYSTEM", files::GIT_CONFIG);
     set("FULLSEND_OUTPUT_DIR", paths::OUTPUT);
     set("FULLSEND_OUTPUT_FILE", harness.output_file.as_str());

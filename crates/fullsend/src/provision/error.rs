@@ -1,4 +1,4 @@
-//! Why a sandbox, or what it needs around it, is not there.
+//! Why a sandbox, or something that it needs, could not be set up.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! The sandbox's tree: what is not listed is not there. Host directories of the policy appear read-only; `/etc` is made
-//! here and never the host's; the workspace is fresh.
+//! The sandbox's file tree: only listed paths exist. Host directories of the policy are read-only, `/etc` is generated
+//! here, and the workspace is new.
 
 use std::path::{Path, PathBuf};
 
@@ -25,10 +25,10 @@ const ETC_FROM_HOST: &[&str] = &[
     "/etc/ld.so.conf.d",
 ];
 
-/// The lowest of git's files of settings.
+/// The system settings of git, which every other file of settings overrides.
 pub const GIT_CONFIG: &str = "/etc/gitconfig";
 
-/// Who makes a commit if nothing else says so. Without a name git refuses to commit.
+/// The default author of commits. Without a name git refuses to commit.
 pub const GIT_IDENTITY: &str = "[user]\n\tname = fullsend\n\temail = fullsend@localhost\n";
 
 /// How much may be written to one writable path of the policy.
@@ -44,7 +44,7 @@ pub enum Root {
     Image,
 }
 
-/// Where these are links into /usr they say so; without them nothing finds a shell.
+/// Directories that are links into /usr on many systems; without them no program finds a shell.
 const SYSTEM_LINKS: &[&str] = &["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 
 /// The parts of the system that programs need, as the policy lists them.
@@ -55,7 +55,7 @@ pub fn system(policy: &CheckedPolicy, root: Root) -> Vec<Mount> {
     }
 }
 
-/// What the policy lets be read and nothing makes writable, each once.
+/// The paths that the policy makes readable and nothing makes writable, each once.
 fn readable(policy: &CheckedPolicy) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = Vec::new();
     let writable: Vec<&str> = policy.paths(PathAccess::ReadWrite).collect();
@@ -68,7 +68,7 @@ fn readable(policy: &CheckedPolicy) -> Vec<PathBuf> {
     paths
 }
 
-/// What the policy lets be written, each once, but for what the sandbox makes itself.
+/// The paths that the policy makes writable, each once, except those that the sandbox creates itself.
 fn writable_paths(policy: &CheckedPolicy) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = policy.paths(PathAccess::ReadWrite).map(PathBuf::from).collect();
     paths.retain(|path| !MADE_INSIDE.iter().any(|place| path.starts_with(place)));
@@ -77,7 +77,7 @@ fn writable_paths(policy: &CheckedPolicy) -> Vec<PathBuf> {
     paths
 }
 
-/// The same of an image, with its own `/etc` but for the files that are made here.
+/// The same for an image, with the image's `/etc` except the files that are generated here.
 fn image_system(policy: &CheckedPolicy) -> Vec<Mount> {
     let is_made =
         |path: &PathBuf| MADE_INSIDE.iter().any(|place| path.starts_with(place)) && !path.starts_with("/etc");
@@ -91,7 +91,7 @@ fn image_system(policy: &CheckedPolicy) -> Vec<Mount> {
 
 fn host_system(policy: &CheckedPolicy) -> Vec<Mount> {
     let mut readable = readable(policy);
-    // What lies in the sandbox's own /tmp can still be put there.
+    // Paths in the sandbox's own /tmp can still be mounted.
     let is_in_tmp = |path: &PathBuf| path.starts_with("/tmp") && path != Path::new("/tmp");
     readable.retain(|path| is_in_tmp(path) || !MADE_INSIDE.iter().any(|place| path.starts_with(place)));
     let mut mounts: Vec<Mount> = readable.iter().filter_map(|path| from_host(path, &readable)).collect();
@@ -102,8 +102,8 @@ fn host_system(policy: &CheckedPolicy) -> Vec<Mount> {
     mounts
 }
 
-/// A writable path of the policy: a view of the host's directory that keeps the host's files as they are, or an empty
-/// directory where the host has none.
+/// A writable path of the policy: a copy-on-write view of the host's directory, or an empty directory if the host has
+/// none.
 fn writable(path: &Path) -> Mount {
     let kind = match path.canonicalize() {
         Ok(source) => {
@@ -114,13 +114,13 @@ fn writable(path: &Path) -> Mount {
     Mount { target: path.to_owned(), kind }
 }
 
-/// What the host has at a path, read-only; what it does not have is not there. A link into something else that is listed
-/// stays a link; one to anything else means what it points at.
+/// The host's file or directory at a path, read-only; a missing path stays missing. A link to another listed path stays
+/// a link; any other link is replaced by its target.
 fn from_host(path: &Path, listed: &[PathBuf]) -> Option<Mount> {
     let source = path.canonicalize().ok()?;
     let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|about| about.is_symlink());
     if path.ancestors().skip(1).any(|above| is_link(above) && listed.iter().any(|other| other == above)) {
-        // It is there through that link, or it is not listed under its own name.
+        // The link makes it visible, or its own name is not listed.
         return None;
     }
     let target = path.to_owned();
@@ -128,7 +128,7 @@ fn from_host(path: &Path, listed: &[PathBuf]) -> Option<Mount> {
     if is_link(path) && is_listed {
         return std::fs::read_link(path).ok().map(|to| Mount { target, kind: MountKind::Symlink { to } });
     }
-    // Overlayfs shows a socket as its own file, to which no one listens: neither those of now nor later ones can be used.
+    // Overlayfs shows a socket as a separate file without a listener, so neither present nor later sockets can be used.
     let kind = match host_sockets::at(&source) {
         HostSockets::None => MountKind::ReadOnly { source },
         HostSockets::Itself => return None,
@@ -154,7 +154,7 @@ fn etc(policy: &CheckedPolicy) -> Vec<Mount> {
         ("/etc/hosts", hosts),
         ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".to_owned()),
         ("/etc/hostname", "sandbox\n".to_owned()),
-        // The lowest of git's files: a repository, a variable and `git config --global` win over it.
+        // Git's system settings: a repository, a variable and `git config --global` override them.
         (GIT_CONFIG, GIT_IDENTITY.to_owned()),
     ];
     let file = |(path, text): (&str, String)| Mount {
@@ -195,7 +195,7 @@ pub fn system_calls(list: SystemCallList) -> SystemCalls {
     }
 }
 
-/// Who the agent is inside: `sandbox` is 1000, as in its passwd file; a number is itself.
+/// The agent's user id inside: `sandbox` is 1000, as in its passwd file; a number stays as it is.
 pub fn identity(policy: &CheckedPolicy) -> sandbox::SandboxIdentity {
     let number = |identity: Option<&yaml::At<RunAs>>| match identity.map(|identity| identity.value) {
         Some(RunAs::Number(number)) => number,

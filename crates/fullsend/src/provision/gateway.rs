@@ -24,10 +24,10 @@ use crate::resolve::library::Library;
 use crate::resolve::variables::VariableLookup;
 use crate::runtime;
 
-/// What is done with the exchanges with the model.
+/// Whether requests and responses of the model are recorded or replayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recording {
-    /// Keep them in this directory.
+    /// Record them in this directory.
     Record(PathBuf),
     /// Answer from those in this directory, and ask no model.
     Replay(PathBuf),
@@ -38,7 +38,7 @@ pub enum ModelSetupError {
     NoProvider,
     Recording(RecordingError),
     Prices(PriceFileError),
-    /// Dollars cannot be counted for this model.
+    /// The model has no price, so a budget in dollars cannot be enforced.
     Unpriced {
         model: String,
         list: String,
@@ -59,7 +59,7 @@ pub enum ModelSetupError {
         takes: String,
         help: &'static str,
     },
-    /// The runtime would ask for a model of its own vendor.
+    /// No model is named, so the runtime would ask for a model of its own vendor.
     NoModelName {
         provider: String,
         runtime: RuntimeName,
@@ -114,7 +114,7 @@ impl std::error::Error for ModelSetupError {
     }
 }
 
-/// Whether the model could be served, as far as that is known before a credential is loaded or a request is sent.
+/// Whether the model can be served, as far as this is known before a credential is loaded or a request is sent.
 pub fn check(
     checked: &Checked,
     library: &Library,
@@ -184,7 +184,7 @@ pub fn open(checked: &Checked, around: &RunContext<'_>) -> Result<Arc<Gateway>, 
     Ok(Arc::new(Gateway::new(config)))
 }
 
-/// Until shortly before the run's deadline, so that its outcome says why.
+/// Retries end shortly before the run's deadline, so that the outcome names the reason.
 fn retry(checked: &Checked, around: &RunContext<'_>) -> RetryLimits {
     let time = Duration::from_secs(checked.resolved.harness.timeout_minutes.get() * 60);
     let margin = (time / 10).min(RETRY_MARGIN);
@@ -215,7 +215,7 @@ fn prices(
     })
 }
 
-/// What a refused key is called.
+/// The name of the credential in an error about a refused key.
 fn credential(provider: &ProviderFile) -> Option<String> {
     let names: Vec<&str> =
         provider.provider.credentials.iter().map(|(name, _)| name.value.as_str()).collect();
@@ -253,7 +253,7 @@ fn rules(checked: &Checked, wires: Vec<Wire>) -> RequestRules {
     let runtime = runtime::of(checked.resolved.harness.runtime.value);
     let beside: Vec<String> = runtime.side_models.iter().map(|&family| family.to_owned()).collect();
     let models = match runtime::options::model(checked) {
-        // The runtime's own words for whatever it thinks best.
+        // Names with which the runtime chooses a model itself.
         None | Some("default" | "best") => ModelRules::First { beside },
         Some("opusplan") => {
             ModelRules::Named([vec!["opus".to_owned(), "sonnet".to_owned()], beside].concat())
@@ -264,8 +264,8 @@ fn rules(checked: &Checked, wires: Vec<Wire>) -> RequestRules {
     RequestRules { wires, models, features }
 }
 
-/// A model that the harness or the agent names must have a price when dollars are counted. Where neither names one, the
-/// gateway sees it in the first request.
+/// If there is a budget in dollars, the model that the harness or the agent names must have a price. If neither names
+/// one, the gateway sees the model in the first request.
 fn priced(checked: &Checked, prices: &PriceList) -> Result<(), ModelSetupError> {
     let harness = &checked.resolved.harness;
     let counts_dollars = harness.budget.as_ref().is_some_and(|budget| {
@@ -273,7 +273,7 @@ fn priced(checked: &Checked, prices: &PriceList) -> Result<(), ModelSetupError> 
         fields.into_iter().any(Option::is_some)
     });
     let named = runtime::options::model(checked).map(str::to_owned);
-    // A word such as `sonnet`: the runtime chooses the model.
+    // An alias such as `sonnet`: the runtime chooses the model.
     let has_words = provider(checked).is_ok_and(|file| services::wires(file).contains(&Wire::Messages));
     let is_word = |name: &String| has_words && !name.contains(|c: char| c.is_ascii_digit());
     let named = named.filter(|name| !is_word(name));
@@ -286,7 +286,7 @@ fn priced(checked: &Checked, prices: &PriceList) -> Result<(), ModelSetupError> 
     }
 }
 
-/// The provider's upstream, with what the operator wants done with its answers.
+/// The provider's upstream, recorded or replayed if the operator wants that.
 fn recorded(provider: &ProviderFile, around: &RunContext<'_>) -> Result<Upstream, ModelSetupError> {
     let guard = around.guard.clone();
     let redact: Redact = Arc::new(move |text| guard.redact_json(text).into_owned());
@@ -310,8 +310,8 @@ fn recorded(provider: &ProviderFile, around: &RunContext<'_>) -> Result<Upstream
     }
 }
 
-/// A provider with a scenario is served by the scripted model, in this process; any other by its vendor, or by what
-/// speaks like it.
+/// The scripted model, in this process, serves a provider with a scenario. Its vendor or a compatible service serves
+/// any other provider.
 fn upstream(
     provider: &ProviderFile,
     library: &Library,

@@ -1,6 +1,5 @@
-//! Files of the host that the harness names: read after the pre-script, which may have made them, and shown inside
-//! read-only at their destination. A file that holds a credential is delivered byte for byte, and is an exception that
-//! the record names.
+//! Files of the host that the harness names: read after the pre-script, which may have created them, and read-only
+//! inside. A file that contains a credential is delivered unchanged, and is an exception in the record.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -49,7 +48,7 @@ impl std::fmt::Display for HostFileError {
 
 impl std::error::Error for HostFileError {}
 
-/// What the files of the host become inside.
+/// The mounts and variables that the host files become.
 #[derive(Debug, Default)]
 pub struct Delivered {
     pub mounts: Vec<Mount>,
@@ -59,14 +58,14 @@ pub struct Delivered {
     pub shell_files: Vec<ShellFile>,
 }
 
-/// A file of variables with the logic of a shell.
+/// A file of variables with shell code.
 #[derive(Debug)]
 pub struct ShellFile {
     /// As the harness names it.
     pub source: String,
     /// Its path inside.
     pub target: String,
-    /// What the shell reads: `${VAR}` is expanded already, where the harness says so.
+    /// The text for the shell. `${VAR}` is expanded already if the harness has `expand: true`.
     pub text: String,
 }
 
@@ -101,8 +100,8 @@ pub fn deliver(
     Ok(delivered)
 }
 
-/// Checks what can be known before the pre-script, which may still make files of the host, and returns the names of the
-/// variables that the file sets.
+/// Checks the file before the pre-script runs, as far as possible: the pre-script may still create it. Returns the
+/// names of the variables that it sets.
 pub fn check(
     file: &HostFile,
     has_pre_script: bool,
@@ -119,7 +118,7 @@ pub fn check(
     }
 }
 
-/// What one file becomes inside.
+/// The mount or variables that one file becomes.
 enum HostFileContents {
     /// A file of variables.
     Variables(Vec<(String, String)>),
@@ -140,7 +139,7 @@ fn mount(
     placeholders: &Placeholders<'_>,
     around: &RunContext<'_>,
 ) -> Result<Option<Mount>, HostFileError> {
-    // The path of a source is the host's own; what is written into a file is for the sandbox.
+    // The path of a source uses the host's values; the contents of a file use the sandbox's.
     let sources = around.variables;
     let contents = match load(file, around.library, sources, &|name| placeholders.expand(name))? {
         None => return Ok(None),
@@ -162,7 +161,8 @@ fn mount(
     Ok(Some(Mount { target: target(file).into(), kind: MountKind::File { contents, mode: 0o444 } }))
 }
 
-/// `None`: the file is optional and not there. `sources` are for the path on the host, `values` for the contents.
+/// `None`: the file is optional and missing. `sources` has the values for the path on the host, `values` those for the
+/// contents.
 fn load(
     file: &HostFile,
     library: &Library,
@@ -224,7 +224,7 @@ fn read(path: &str, at: yaml::Span, library: &Library) -> Result<Vec<u8>, LayerR
     Ok(bytes)
 }
 
-/// `${VAR}` in the contents, each line as a text of its own.
+/// Expands `${VAR}` in the contents, line by line.
 fn expand(bytes: &[u8], mut quoting: Quoting, variables: VariableLookup<'_>) -> Result<Vec<u8>, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "is not text, and cannot be expanded".to_owned())?;
     let mut out = String::new();
@@ -247,8 +247,7 @@ fn expand(bytes: &[u8], mut quoting: Quoting, variables: VariableLookup<'_>) -> 
     Ok(out.into_bytes())
 }
 
-/// A credential that enters the sandbox as a file is a weakness that was chosen: the record says so, and its values are
-/// masked wherever they turn up.
+/// A credential that enters the sandbox as a file is an exception in the record, and its values are masked everywhere.
 fn note_credential(
     file: &HostFile,
     bytes: Vec<u8>,
@@ -300,8 +299,8 @@ fn secrets_of(field: &str, value: &Json, found: &mut Vec<(&'static str, String)>
     }
 }
 
-/// A directory of a layer or of the repository, and in neither through a link that leads out; or one that the operator
-/// names in a variable.
+/// A directory of a layer or of the repository, not through a link that leaves it; or one that the operator names in a
+/// variable.
 pub fn input_directory(
     input: &Template,
     library: &Library,

@@ -17,7 +17,7 @@ use crate::registry::{self, OnPullProgress, PullError, PullProgress, PullSetting
 use crate::resolve::Resolved;
 use crate::resolve::library::Library;
 
-/// Why the image of a run is not there.
+/// Why the image of a run cannot be used.
 #[derive(Debug)]
 pub enum RunImageError {
     Image(ImageError),
@@ -60,7 +60,7 @@ enum ImagePlace {
     Registry(ImageName),
 }
 
-/// Who needs the image, and who wants to know how far it is.
+/// The harness that needs the image, and the listener for its progress.
 pub struct ImageSearch<'a> {
     pub resolved: &'a Resolved,
     pub library: &'a Library,
@@ -204,15 +204,15 @@ fn model_variables<'a>(
     })
 }
 
-/// The same in a run, which reports what would move the model.
+/// The same in a run, which reports these variables.
 pub fn apply_in_run(image: Option<&Image>, spec: &mut SandboxSpec, inputs: &[&str], emit: &Emitter) {
     let Some(image) = image else { return };
     apply(image, spec);
     model_variables(&image.environment, inputs).for_each(|finding| emit.emit(RunEvent::Finding(finding)));
 }
 
-/// Puts the image below everything else: its variables count only where nothing else sets them. Its `PATH` comes after our own
-/// tools.
+/// Adds the image below everything else: its variables apply only if nothing else sets them. Its `PATH` comes after our
+/// own tools.
 pub fn apply(image: &Image, spec: &mut SandboxSpec) {
     spec.image.clone_from(&image.layers);
     let mut variables: Vec<(OsString, OsString)> =

@@ -29,7 +29,7 @@ pub fn options(proxy: SocketAddr, with_trust_store: bool) -> (String, String) {
     ("JAVA_TOOL_OPTIONS".to_owned(), options.join(" "))
 }
 
-/// Debian keeps what a Java cannot start without here; other systems keep it under `/usr`.
+/// Debian keeps files that Java needs to start here; other systems keep them under `/usr`.
 pub fn settings() -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir("/etc") else { return Vec::new() };
     let named = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("java-");

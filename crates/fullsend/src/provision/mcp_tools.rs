@@ -1,4 +1,4 @@
-//! The `tools` of MCP servers at an address: the endpoints of the policy that speak for the address let only those tools be called.
+//! The `tools` of MCP servers at an address: narrows the policy's endpoints for the address to these tools.
 
 use policy::Policy;
 use policy::file::Protocol;
@@ -22,7 +22,7 @@ pub fn narrow(harness: &Harness, policy: &mut Policy) {
     }
 }
 
-/// One error for each server whose tools are listed and whose calls the proxy could not read.
+/// One error for each server with `tools` whose calls the proxy could not read.
 pub fn unread(harness: &Harness, mut policy: Policy) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (name, server) in harness.mcp_servers.iter().filter(|(_, server)| server.tools.is_some()) {
@@ -43,7 +43,7 @@ pub fn unread(harness: &Harness, mut policy: Policy) -> Vec<Diagnostic> {
     found
 }
 
-/// The endpoints that speak for an address.
+/// The endpoints for an address.
 fn endpoints_of<'p>(url: &'p ServerUrl, policy: &'p mut Policy) -> impl Iterator<Item = &'p mut Endpoint> {
     let (host, port, path) = url.parts();
     let host = policy::Host::parse(host).ok();

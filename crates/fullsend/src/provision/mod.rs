@@ -1,5 +1,5 @@
-//! Everything around the agent: the model gateway, then the sandbox with its mounts and sockets, then the proof that it
-//! holds. A `Provisioned` can only be made here; dropping it ends what it started.
+//! Everything around the agent: the model gateway, then the sandbox with its mounts and sockets, then the proof that
+//! its restrictions hold. A `Provisioned` can only be made here; dropping it ends what it started.
 
 mod client;
 mod env_files;
@@ -65,7 +65,7 @@ use servers::ApiServers;
 use shell_variables::Around;
 use sockets::RunSockets;
 
-/// A name that the proof asks for. No program may get an address for it.
+/// A name that the proof tries to resolve. It must be refused.
 pub const PROOF_NAME: &str = "proof.invalid";
 
 /// Where in a run's directory its sandbox keeps its state, apart from everything that must stay.
@@ -74,15 +74,15 @@ pub const SANDBOXES: &str = "sandboxes";
 /// Time after the run's limit, to end the agent and collect its output.
 const CLOSING_TIME: Duration = Duration::from_secs(120);
 
-/// A sandbox that was proved to hold, and the gateway it reaches the model through.
+/// A sandbox that passed its proof, and the gateway through which it reaches the model.
 pub struct Provisioned {
     pub inputs: ScannedInputs,
     pub sandbox: AgentSandbox,
     pub gateway: Arc<Gateway>,
-    /// A sandbox on a gateway has its own proxy.
+    /// `None` on an OpenShell gateway, which has its own proxy.
     served: Option<Served>,
     servers: ApiServers,
-    /// Where hooks ask; closed with this value.
+    /// The hook server; closed with this value.
     listening: RunSockets,
     /// The runtime's own program, if it has one.
     pub program: Option<Executable>,
@@ -97,7 +97,7 @@ pub struct Provisioned {
     pub paths_to_scan: Vec<PathBuf>,
     /// Files that fullsend hid or added; they are not the agent's changes.
     pub fullsend_files: Vec<PathBuf>,
-    /// The layer of the repository's view that holds what is changed in it. `None` if the kernel gives no access to it.
+    /// The layer of the repository's view that contains the changes. `None` if the kernel gives no access to it.
     pub changed: Option<OwnedFd>,
     executor: tokio::runtime::Handle,
 }
@@ -116,15 +116,15 @@ pub struct RunContext<'a> {
     pub emit: &'a Emitter,
     /// Cancels waits.
     pub cancel: &'a Cancel,
-    /// The way to the model, once it was opened.
+    /// The connection to the model, once it is open.
     pub gateway: &'a OnceLock<Arc<Gateway>>,
     /// Drives the gateway.
     pub executor: tokio::runtime::Handle,
-    /// The host's environment, from which programs on the host get their base.
+    /// The host's environment, from which programs on the host get their basic variables.
     pub environment: &'a BTreeMap<String, String>,
     /// Values for `${VAR}`, without the CI's own tokens.
     pub variables: &'a dyn Fn(&str) -> Option<String>,
-    /// What the caller of the run wants inside.
+    /// Mounts and variables of the caller.
     pub mounts: &'a [Mount],
     /// How long one model request is tried again. `None`: until the run's deadline.
     pub model_retry_timeout: Option<Duration>,
@@ -313,7 +313,7 @@ fn search_path(spec: &SandboxSpec) -> String {
     path.map(|(_, value)| value.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// One gateway for the run: its budget is over all attempts, whatever they run in.
+/// One gateway for the run: its budget covers all attempts, in any sandbox.
 fn open_gateway(
     inputs: &ScannedInputs,
     context: &RunContext<'_>,
@@ -325,7 +325,7 @@ fn open_gateway(
     Ok(Arc::clone(context.gateway.get_or_init(|| gateway)))
 }
 
-/// Tries inside what must fail and what must work. One wrong result stops the run.
+/// Tries actions inside that must fail and actions that must work. One wrong result stops the run.
 fn prove(sandbox: &Sandbox, resolver: SocketAddr, emit: &Emitter) -> Result<(), ProvisionError> {
     let proved = sandbox.prove(&proof_spec(resolver));
     let results = match &proved {
@@ -418,8 +418,8 @@ fn parts(name: Weaker) -> Vec<SandboxPart> {
 }
 
 impl Provisioned {
-    /// Closes the way out first, then the sandbox, so nothing leaves while the sandbox ends. Scanned inputs stay valid for
-    /// another sandbox.
+    /// Closes the network first, then the sandbox, so nothing leaves while the sandbox ends. Scanned inputs stay valid
+    /// for another sandbox.
     pub fn close(self) -> Result<ScannedInputs, TeardownError> {
         if let Some(served) = self.served {
             self.executor.block_on(served.stop(Duration::from_millis(500)));

@@ -1,6 +1,6 @@
-//! What may leave the sandbox: names and sockets inside, served by the proxy and the resolver out here, by the policy.
-//! The plan is made before the sandbox, because its sockets are; serving starts before the proof, because a name that
-//! no rule allows must already be refused then.
+//! What may leave the sandbox: names and sockets inside, which the proxy and the resolver on the host serve by the
+//! policy. The plan is made before the sandbox, because its sockets are; serving starts before the proof, because a
+//! name that no rule allows must already be refused then.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ const HOST_BUNDLES: &[&str] = &[
     "/etc/ssl/cert.pem",
 ];
 
-/// What will be served, before there is a sandbox to serve it in.
+/// The plan of what will be served, made before the sandbox exists.
 pub struct Planned {
     plan: NamePlan,
     policy: Arc<policy::Compiled>,
@@ -56,8 +56,8 @@ pub struct Planned {
     services: Vec<dial::HostService>,
     /// The root certificates of this machine. Without them the proxy refuses every TLS connection.
     roots: Result<Roots, RootsError>,
-    /// Whether a connection can leave at all. Certificates take longer to prepare than the rest of the sandbox, and a
-    /// sandbox that reaches nothing has no use for them.
+    /// Whether a connection can leave at all. Certificates take longer to prepare than the rest of the sandbox, so they
+    /// are left out if no connection can leave.
     reaches_hosts: bool,
     /// The proxy that this machine must use.
     proxy: Option<dial::HostProxy>,
@@ -71,7 +71,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// Nothing new passes, and what is under way ends.
+    /// Accepts nothing new, and ends open connections.
     pub async fn stop(self, grace: Duration) {
         self.proxy.stop(grace).await;
         if let Some(gateway) = self.gateway {
@@ -103,7 +103,8 @@ pub fn plan_servers(checked: &Checked, servers: &ApiServers) -> Result<Planned, 
     plan_with(&only_servers(checked)?, credentials, servers.services())
 }
 
-/// The rules for the API servers. A rule for many hosts is not one of them: through it, a program inside would reach others.
+/// The rules for the API servers. A rule for many hosts is left out: through it, a program inside would reach other
+/// hosts.
 pub fn only_servers(checked: &Checked) -> Result<Policy, String> {
     let mut policy = with_servers(checked)?;
     let hosts: Vec<String> = checked.resolved.harness.api_servers.iter().map(servers::host).collect();
@@ -142,7 +143,7 @@ pub fn unreachable_servers(checked: &Checked) -> Vec<Diagnostic> {
     addresses.collect()
 }
 
-/// One error for each MCP server whose tools are listed and whose calls the proxy could not read.
+/// One error for each MCP server with `tools` whose calls the proxy could not read.
 pub fn unread_servers(checked: &Checked) -> Vec<Diagnostic> {
     let policy = with_servers(checked);
     policy.map(|policy| mcp_tools::unread(&checked.resolved.harness, policy)).unwrap_or_default()
@@ -178,7 +179,7 @@ fn plan_with(
     })
 }
 
-/// The policy, and a rule for each server that it does not speak of: to declare one is to allow it, and an endpoint of
+/// The policy, with a rule for each server that it does not mention: declaring a server allows it, and an endpoint of
 /// the policy for the same host narrows it.
 fn with_servers(checked: &Checked) -> Result<Policy, String> {
     let mut all = checked.policy.policy.clone();
@@ -212,7 +213,8 @@ fn with_servers(checked: &Checked) -> Result<Policy, String> {
     Ok(all)
 }
 
-/// What the sandbox has placeholders for. The model's key is not among them: with it, an agent could go around the gateway.
+/// The credentials that have placeholders in the sandbox. The model's key has none: with it, an agent could bypass the
+/// gateway.
 fn bound(checked: &Checked, credentials: &Credentials) -> Result<CredentialStore, impl std::fmt::Display> {
     let files = checked.providers.iter().filter(|file| !file.inference_capable());
     let all = files.flat_map(|file| {
@@ -292,7 +294,7 @@ impl Planned {
         mounts
     }
 
-    /// For programs that ask a proxy, and for those that bring certificates of their own.
+    /// Variables for programs that use a proxy, and for programs with their own certificates.
     pub fn environment(&self) -> Vec<(String, String)> {
         let proxy = format!("http://{}", self.plan.proxy_address());
         let here = "127.0.0.1,localhost,::1";
@@ -329,7 +331,7 @@ impl Planned {
         (self.plan.resolver_address(), 53).into()
     }
 
-    /// Serves the sockets that the sandbox made. Must be called within a tokio runtime.
+    /// Serves the sockets that the sandbox created. Must be called within a tokio runtime.
     pub fn serve(
         self,
         sandbox: &mut Sandbox,
@@ -432,7 +434,8 @@ struct Lanes {
     leak_watcher: Option<LeakWatcher>,
 }
 
-/// A placeholder where its credential is not bound is an attempt to send it elsewhere, or to use one that was made up.
+/// A placeholder in a request to another endpoint is an attempt to send the credential elsewhere, or an invented
+/// placeholder.
 fn misplaced(event: &EgressEvent, emit: &Emitter) {
     let EgressEvent::Connection(connection) = event else { return };
     let misplaced = [RefusalCode::CredentialEndpointMismatch, RefusalCode::CredentialInjectionFailed];

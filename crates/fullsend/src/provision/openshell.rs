@@ -1,6 +1,6 @@
-//! The same run with a sandbox on an OpenShell gateway. The gateway brings the image, the policy's proxy and the isolation;
-//! the guard and the model gateway stay here and are reached through the tunnel. What holds less there than in a sandbox of
-//! this machine is in the record.
+//! The same run with a sandbox on an OpenShell gateway. The gateway brings the image, the policy's proxy and the
+//! isolation; the guard and the model gateway stay here and are reached through the tunnel. The record lists what is
+//! weaker there than in a sandbox of this machine.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ const GATEWAY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 18_
 /// git's lowest file of settings. `/etc` is the image's there.
 const GIT_CONFIG: &str = "/opt/fullsend/gitconfig";
 
-/// What holds less than in a sandbox of this machine.
+/// What is weaker than in a sandbox of this machine.
 const WEAKER: &[(&str, EnforcementStatus, &str)] = &[
     ("proof", EnforcementStatus::Absent, "the isolation is the gateway's and is not tried from inside"),
     (
@@ -153,7 +153,7 @@ pub fn provision(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Prov
 
 fn mask_token(endpoint: &OpenshellEndpoint, context: &RunContext<'_>) {
     if let Some(token) = endpoint.token() {
-        // One that is too short to be masked is not a token.
+        // A text too short to be masked is not a token.
         drop(context.guard.add_known_value("OPENSHELL_TOKEN", token.reveal()));
     }
 }
@@ -197,7 +197,7 @@ fn git_config() -> Mount {
     Mount { target: GIT_CONFIG.into(), kind }
 }
 
-/// The credentials that programs inside may use. The model's stay here.
+/// The credentials that programs inside may use. The model's credentials stay here.
 fn providers(checked: &Checked, context: &RunContext<'_>) -> Vec<NewProvider> {
     let files = checked.providers.iter().filter(|file| !file.inference_capable());
     let provider = |file: &ProviderFile| {

@@ -1,6 +1,6 @@
-//! What a declared credential is inside: its placeholder, however a variable is set there. The model's key has no
-//! placeholder, because the gateway uses it; its variable is left out. A real value enters only in a host file that is
-//! delivered byte for byte, which the record names.
+//! Inside, a declared credential is its placeholder, however the variable is set. The model's key has no placeholder,
+//! because the gateway uses it; its variable is left out. A real value enters only in a host file that is delivered
+//! unchanged, which the record lists.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ pub struct Placeholders<'a> {
     /// By the name of the variable; `None` for the model's credentials.
     by_name: BTreeMap<String, Option<String>>,
     values: Vec<(String, Secret)>,
-    /// Masks what is left of a value in another encoding.
+    /// Masks the value in other encodings.
     redactor: Redactor,
     variables: &'a dyn Fn(&str) -> Option<String>,
     emit: &'a Emitter,
@@ -64,8 +64,8 @@ impl<'a> Placeholders<'a> {
         (self.variables)(name).map(|value| self.conceal(&format!("${{{name}}}"), &value))
     }
 
-    /// The variables without those that are a credential's, and without the values of credentials. `origin` names who sets
-    /// them.
+    /// The variables without those of credentials, and without the values of credentials. `origin` names the source of
+    /// the variables.
     pub fn filter(&self, origin: &str, variables: Vec<(String, String)>) -> Vec<(String, String)> {
         let kept = variables.into_iter().filter_map(|(name, value)| match self.by_name.get(&name) {
             Some(Some(placeholder)) if *placeholder == value => Some((name, value)),

@@ -1,5 +1,5 @@
-//! A sandbox without an agent: a policy, a view of one directory, egress as the policy says, and the proof. For people who
-//! want to see what a policy means, and for programs that bring their own agent.
+//! A sandbox without an agent: a policy, a view of one directory, egress as the policy says, and the proof. It is for
+//! people who test a policy, and for programs with their own agent.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::runtime::paths::{PROGRAM, WORKSPACE};
 /// Beside the runs: where sandboxes without one keep their state.
 pub const SANDBOXES: &str = "sandboxes";
 
-/// What the view of the directory and everything else that is written may grow to.
+/// The limit for all writes, in the view of the directory and elsewhere.
 const DISK_BYTES: u64 = 10 << 30;
 
 /// What a sandbox without an agent is made of.
@@ -30,14 +30,14 @@ pub struct PolicySandboxSpec<'a> {
     pub limits: SandboxLimits,
     /// A new directory for the sandbox's own state; its parent exists.
     pub state: PathBuf,
-    /// For the places that a refusal names.
+    /// The file names that refusals show.
     pub sources: &'a yaml::Sources,
     pub on_event: OnEvent,
     /// Drives the proxy.
     pub executor: tokio::runtime::Handle,
 }
 
-/// A sandbox without an agent that was proved to hold.
+/// A sandbox without an agent that passed its proof.
 pub struct PolicySandbox {
     pub sandbox: Sandbox,
     pub proof: Proof,
@@ -124,7 +124,7 @@ impl PolicySandbox {
         super::record_proof(&self.proof.results, emit);
     }
 
-    /// Ends the way out, then the sandbox.
+    /// Closes the network, then the sandbox.
     pub fn close(self) -> Result<(), sandbox::CloseError> {
         self.executor.block_on(self.served.stop(Duration::from_millis(200)));
         self.sandbox.close()

@@ -34,7 +34,7 @@ impl std::error::Error for PriceFileError {
     }
 }
 
-/// Where `fullsend models update` puts a list. `None`: there is no home.
+/// Where `fullsend models update` puts a list. `None`: HOME is not set.
 pub fn installed(variables: VariableLookup<'_>) -> Option<PathBuf> {
     let data = variables("XDG_DATA_HOME").filter(|path| path.starts_with('/')).map(PathBuf::from);
     let home = || variables("HOME").map(|home| PathBuf::from(home).join(".local/share"));

@@ -1,11 +1,11 @@
-//! Quotes the value of a `${VAR}` in a file, so that it stays one value whatever is in it. The quoting depends on the kind
-//! of the file and on the position in it. A file where the position is unclear is refused.
+//! Quotes the value of a `${VAR}` in a file, so that it always stays one value. The quoting depends on the kind of the
+//! file and on the position in it. A file where the position is unclear is refused.
 
-/// Follows a file as it is written.
+/// Tracks the quoting state while a file is written.
 pub enum Quoting {
     Json(Json),
     Shell(Shell),
-    /// A kind without rules of its own: the value as it is.
+    /// Any other kind of file: the value as it is.
     None,
 }
 
@@ -20,7 +20,7 @@ pub struct Shell {
     place: ShellPlace,
     escaped: bool,
     last: Option<char>,
-    /// What makes everything after it hard to read.
+    /// Syntax after which the quoting is uncertain.
     unclear: Option<&'static str>,
 }
 
@@ -34,7 +34,7 @@ enum ShellPlace {
 }
 
 impl Quoting {
-    /// By the end of the file's name.
+    /// Chosen by the file's extension.
     pub fn of(target: &str) -> Self {
         match target.rsplit('.').next() {
             Some("json") => Self::Json(Json::default()),

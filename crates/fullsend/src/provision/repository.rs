@@ -1,5 +1,5 @@
 //! The agent's view of the repository: a copy-on-write view of the working tree as it is. The host's files are never
-//! written to, hooks are gone, git's configuration is our own, and files that look like secrets are not there.
+//! written to, hooks are gone, git's configuration is our own, and files with names of secrets are hidden.
 
 use std::path::{Path, PathBuf};
 

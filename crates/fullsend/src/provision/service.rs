@@ -1,4 +1,4 @@
-//! Opens the service that a provider file means, with what the file and the host say about it.
+//! Opens the model service of a provider file, with the settings of the file and the host.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Files of variables with the logic of a shell, such as an `if`. A sandbox of their own evaluates them, with the files and the
-//! variables of the agent's but without any network. What they set is data from there on, under the
-//! rules for every other file of variables. The host never runs them.
+//! Files of variables with shell code, such as an `if`. A separate sandbox evaluates them, with the files and variables
+//! of the agent's sandbox but without a network. The results are then data, under the same rules as every other file of
+//! variables. The host never runs them.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -25,10 +25,10 @@ const EVALUATE: &str = "set -a; . \"$1\" > /dev/null; exec cat /proc/self/enviro
 const TIME: Duration = Duration::from_secs(20);
 const MAX_BYTES: u64 = 1 << 20;
 
-/// What a shell sets by itself.
+/// Variables that a shell sets by itself.
 const OF_SHELLS: &[&str] = &["PWD", "OLDPWD", "SHLVL", "_", "OPTIND", "PPID", "IFS", "PS1", "PS2", "PS4"];
 
-/// The agent's sandbox, as far as it is known before its variables are.
+/// The agent's sandbox, as far as it is known before its variables.
 pub struct Around<'a> {
     pub spec: &'a SandboxSpec,
     pub planned: &'a Planned,
@@ -78,7 +78,7 @@ fn mount(target: &str, text: &str) -> Mount {
     Mount { target: target.into(), kind: MountKind::File { contents, mode: 0o444 } }
 }
 
-/// What one file sets beyond what was set before it.
+/// The variables that one file adds or changes.
 fn variables(
     sandbox: &Sandbox,
     file: &ShellFile,

@@ -25,7 +25,7 @@ use crate::remote::{FileTree, RemoteError, RemoteResources, RemoteSettings};
 const NAME: &str = "skills.sock";
 /// For reading a request and writing its answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Requests that are only refused also end: an agent that goes on asking learns nothing new.
+/// The most requests, refused ones included: more refusals tell the agent nothing new.
 const MAX_REQUESTS: u64 = 1_000;
 
 /// What decides about a run's requests.
@@ -76,7 +76,7 @@ struct SkillService {
     remote: RemoteResources,
     guard: Guard,
     emit: Emitter,
-    /// Of the whole run: a new sandbox does not begin again.
+    /// Counted over the whole run: a new sandbox does not reset it.
     fetches: Arc<AtomicU64>,
     requests: u64,
     /// The digests of the skills that were fetched, by their names.
@@ -172,7 +172,7 @@ impl SkillService {
             let url = PinnedUrl::parse(text).map_err(wrong)?;
             (Request::Pinned(url.clone()), url)
         } else {
-            // Only to compare it with the prefixes: the digest comes with the answer.
+            // A placeholder digest, only to compare the URL with the prefixes: the real digest comes with the answer.
             let url = PinnedUrl::parse(&format!("{text}#sha256={}", "0".repeat(64))).map_err(wrong)?;
             (Request::Any(url.url.clone()), url)
         };

@@ -21,7 +21,7 @@ const DIRECTORY: &str = "spending";
 /// Older days are removed.
 const DAYS_KEPT: usize = 62;
 
-/// Whose money a run spends.
+/// The budgets that a run counts against.
 pub struct Spender<'a> {
     /// The directory of all runs.
     pub runs: &'a Path,
@@ -91,7 +91,7 @@ struct DayBudget {
     field: &'static str,
     limit: Money,
     directory: PathBuf,
-    /// Whose day it is, in words.
+    /// The owner of the day's budget, as text.
     scope: String,
 }
 
@@ -126,7 +126,7 @@ impl SharedBudget for DayBudget {
     }
 
     fn settle(&self, reserved: Money, spent: Money) {
-        // If it cannot be written, the reservation stays, which is at least what was spent.
+        // If the file cannot be written, the reservation stays, which covers what was spent.
         drop(self.update(|totals| {
             totals.reserved = totals.reserved.minus(reserved);
             totals.spent = totals.spent.plus(spent);
@@ -140,7 +140,7 @@ impl DayBudget {
         SharedState { limit: self.limit, spent: totals.spent, reserved: totals.reserved }
     }
 
-    /// Reads today's totals and, if `change` says so, writes them, while no other process does.
+    /// Under a lock, reads today's totals and writes them if `change` returns new ones.
     fn update(&self, change: impl FnOnce(&mut DayTotals) -> bool) -> Result<DayTotals, String> {
         let day = self.directory.join(Moment::now().date());
         let failed = |path: &Path| {
@@ -179,7 +179,7 @@ fn remove_old_days(directory: &Path) {
     let mut days: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     days.sort();
     let old = days.len().saturating_sub(DAYS_KEPT);
-    // Best effort: they cost little.
+    // Best effort: old files take little space.
     days.into_iter().take(old).for_each(|day| drop(std::fs::remove_dir_all(day)));
 }
 

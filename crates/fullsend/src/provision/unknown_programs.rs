@@ -1,4 +1,4 @@
-//! Programs behind a tunnel: none of them can be identified, so only a rule for every program admits them.
+//! Programs behind a tunnel: they cannot be identified, so only a rule for every program admits them.
 
 use std::net::SocketAddr;
 

@@ -114,7 +114,7 @@ pub fn publish(
     Ok(Artifacts { directory, iteration, patch, repository })
 }
 
-/// Keeps output that was not accepted, for people: under a name that says so and that no script reads.
+/// Keeps output that was not accepted, for people, under a name that says so. No script reads it.
 pub fn set_aside(output: &Quarantined, name: &str) -> Result<PathBuf, PublishError> {
     keep_patch(output, name)?;
     promote(output.directory(), name)
@@ -127,7 +127,7 @@ fn lay_out(quarantined: &Quarantined, worked: &AgentRepository<'_>) -> Result<Op
     Ok(made.then_some(place))
 }
 
-/// The patch stays, what it was made from goes.
+/// Keeps the patch and removes the files that it was made from.
 fn keep_patch(quarantined: &Quarantined, name: &str) -> Result<Option<PathBuf>, PublishError> {
     let Some(changes) = quarantined.changes() else { return Ok(None) };
     let to = quarantined.directory().with_file_name(format!("{name}.patch"));

@@ -1,5 +1,5 @@
 //! The repository's changes as output: what the agent changed, less what git ignores, copied out within bounds and
-//! redacted, and the same as a patch. Git is only ever run in directories of our own, with a configuration of our own.
+//! redacted, and the same as a patch. Git runs only in our own directories, with our own configuration.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -30,7 +30,7 @@ pub struct AgentRepository<'a> {
     pub root: BorrowedFd<'a>,
     /// The repository's directory inside.
     pub inside: &'a str,
-    /// What the view of it keeps its changes in, where that can be had.
+    /// The overlay layer with its changes, if it is accessible.
     pub layer: Option<BorrowedFd<'a>>,
     /// The repository on the host.
     pub repository: &'a Path,
@@ -44,12 +44,12 @@ pub struct AgentRepository<'a> {
 #[derive(Clone, Debug)]
 pub struct Changes {
     pub files: Vec<ChangedFile>,
-    /// What they are now, below `b/`; what they were, below `a/`.
+    /// The new versions, below `b/`; the old ones, below `a/`.
     pub directory: PathBuf,
     pub patch: PathBuf,
 }
 
-/// `None` if nothing that git would look at was changed. `into` must not exist yet.
+/// `None` if nothing that git does not ignore was changed. `into` must not exist yet.
 pub fn collect(
     agent_repository: &AgentRepository<'_>,
     into: &Path,
@@ -103,8 +103,8 @@ pub fn collect(
     Ok(Some(Changes { files, directory: into.to_owned(), patch }))
 }
 
-/// A directory below the top that holds a change and that git takes for a repository of its own: whoever runs git in
-/// there runs what the agent wrote into its configuration.
+/// A directory below the top that contains a change and that git recognises as a repository: git in there would run
+/// commands from a configuration that the agent wrote.
 fn repository_inside(files: &[ChangedFile], view: BorrowedFd<'_>) -> std::io::Result<Option<String>> {
     let changed = files.iter().filter(|file| file.kind != ChangeKind::Deleted);
     let directories: BTreeSet<&Path> =
@@ -126,8 +126,8 @@ fn refused(path: &str, why: &'static str) -> QuarantineError {
     QuarantineError::Refused { path: path.to_owned(), why }
 }
 
-/// What git would ignore is neither output nor worth a look: build products, dependencies. The rules are the agent's own
-/// as they are now; all they can do is to keep a change from leaving.
+/// Files that git ignores, such as build products and dependencies, are not output. The agent may have changed the
+/// ignore rules, but they can only keep a change from leaving.
 fn not_ignored(
     found: Vec<ChangedFile>,
     view: BorrowedFd<'_>,
@@ -142,7 +142,7 @@ fn not_ignored(
         above.map(|directory| directory.join(".gitignore")).chain([".git/info/exclude".into()]).collect();
     let text = |path: PathBuf| Some((small_file(view, path.to_str()?)?, path));
     let rules: Vec<(Vec<u8>, PathBuf)> = files.into_iter().filter_map(text).collect();
-    // Without a rule nothing is ignored, and git need not be asked.
+    // Without ignore rules nothing is ignored, so git need not run.
     let says_something = |text: &[u8]| {
         text.split(|byte| *byte == b'\n').any(|line| !line.trim_ascii().is_empty() && !line.starts_with(b"#"))
     };
@@ -158,7 +158,7 @@ fn not_ignored(
         std::fs::write(target, text).map_err(written)?;
     }
     let mut ignored = command::ignored(&place, found.iter().map(|file| file.path.as_str()))?;
-    // What git tracks is not ignored. Its index grows with the repository, so it is read only where it matters.
+    // Git does not ignore tracked files. Its index grows with the repository, so it is read only if needed.
     if !ignored.is_empty() && index.is_file() {
         std::fs::copy(index, place.join(".git/index")).map_err(written)?;
         ignored = command::ignored(&place, ignored.iter().map(String::as_str))?;

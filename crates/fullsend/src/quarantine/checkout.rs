@@ -1,7 +1,7 @@
 //! A checkout with the agent's changes that is safe to run git in: a new repository with a configuration of ours, which
-//! borrows the host's objects, copies the agent's new objects by name, and has the agent's branch checked out.
-//! It has no hooks, filters, monitors, aliases or includes: of the agent's git directory it takes only objects and one
-//! branch. Links become plain files, and nothing that looks like a git directory is written.
+//! borrows the host's objects, copies the agent's new objects by name, and has the agent's branch checked out. It has
+//! no hooks, filters, monitors, aliases or includes: it takes only objects and one branch from the agent's git
+//! directory. Links become plain files, and nothing that looks like a git directory is written.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -56,7 +56,7 @@ pub fn checkout(
 const OURS: &str = "[core]\n\tsymlinks = false\n\thooksPath = /dev/null\n\tfsmonitor = false\n\tprotectHFS = true\n\
                     \tprotectNTFS = true\n[submodule]\n\trecurse = false\n";
 
-/// The agent's branch with its new objects, if it made commits and they are whole; else the host's.
+/// The agent's branch with its new objects, if it made commits and they are complete; else the host's branch.
 fn commits(
     worked: &AgentRepository<'_>,
     base: &Head,
@@ -72,7 +72,7 @@ fn commits(
     copy_objects(git.as_fd(), objects, &into.join(".git/objects"))?;
     let new = theirs.commit.as_deref().unwrap_or_default();
     let old = base.commit.as_deref().unwrap_or_default();
-    // Everything that the new commit needs must be there: an object that is missing would surface in a post-script.
+    // All objects of the new commit must exist: a missing one would fail later, in a post-script.
     match command::in_own(into, &["rev-list", "--objects", "--quiet", new, "--not", old], &[])?.code {
         0 => Ok(theirs),
         _ => Err(QuarantineError::Refused {
@@ -82,7 +82,7 @@ fn commits(
     }
 }
 
-/// Only what is called like an object or a pack, and what the host does not have.
+/// Only files with names of objects or packs that the host does not have.
 fn copy_objects(git: BorrowedFd<'_>, host: &Path, into: &Path) -> Result<(), QuarantineError> {
     let hex = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let is_object = |name: &str| (name.len() == 38 || name.len() == 62) && hex(name);
@@ -190,8 +190,8 @@ fn write(path: &Path, text: &str) -> Result<(), QuarantineError> {
     std::fs::write(path, text).map_err(failed)
 }
 
-/// The changed files over the commit's. A link becomes a file with its target in it, as git writes links where there are
-/// none.
+/// The changed files over the commit's. A link becomes a file with its target in it, as git does on file systems
+/// without links.
 fn apply_changes(changes: &Changes, into: &Path) -> Result<(), QuarantineError> {
     for file in &changes.files {
         let from = changes.directory.join("b").join(&file.path);

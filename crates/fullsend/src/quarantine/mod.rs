@@ -236,7 +236,7 @@ fn unreadable(path: &str, source: std::io::Error) -> QuarantineError {
     QuarantineError::unreadable(format!("output/{path}"), source)
 }
 
-/// Characters that make a name look like another one, or like nothing.
+/// Characters that make a name look like another one, or invisible.
 fn is_deceiving(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')

@@ -16,7 +16,7 @@ use sandbox::open_beneath;
 use super::error::QuarantineError;
 use crate::git::recognised::is_dot_git;
 
-/// No person can review more changes than this.
+/// The most changes: nobody can review more.
 const MAX_CHANGES: usize = 100_000;
 const MAX_DEPTH: usize = 64;
 
@@ -42,13 +42,13 @@ struct Sides<'a> {
 }
 
 pub struct RepositoryDiff<'a> {
-    /// Relative paths that the view hides or that we put there: not the agent's doing.
+    /// Relative paths that the view hides or that we added: not changes of the agent.
     pub fullsend_files: &'a [PathBuf],
     pub found: Vec<ChangedFile>,
 }
 
 impl RepositoryDiff<'_> {
-    /// Compares the two directories and everything below. `layer` is what the view keeps its changes in.
+    /// Compares the two directories and everything below. `layer` is the overlay layer with the view's changes.
     pub fn compare(
         &mut self,
         view: BorrowedFd<'_>,
@@ -69,7 +69,7 @@ impl RepositoryDiff<'_> {
             None => names(sides.view, path)?.into_iter().chain(names(sides.host, path)?).collect(),
         };
         for name in names {
-            // Git's own data, in any spelling that some file system takes for it, is never part of the tree.
+            // Git's own data, in any spelling of `.git` that some file system accepts, is never part of the tree.
             if is_dot_git(OsStr::new(&name)) {
                 continue;
             }

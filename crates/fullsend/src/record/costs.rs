@@ -104,7 +104,7 @@ pub fn report(runs: &[StoredRun], by: CostKey, since: Option<&str>) -> CostRepor
             continue;
         }
         if since.is_some_and(|day| record.started.as_str() < day) {
-            // Ids sort by time: every other run is older.
+            // Ids sort by time, so all other runs are older.
             break;
         }
         let key = by.of(&record);

@@ -86,7 +86,7 @@ impl RecordSigner {
         }
         let wrong = |why: String| SignError::Key { path: text.to_owned(), why };
         let der = read_pem(Path::new(text), "PRIVATE KEY").map_err(wrong)?;
-        // A key that openssl made does not hold its public half, so nothing can be compared.
+        // A key made by openssl does not contain its public key, so there is nothing to compare.
         let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der).map_err(|_| {
             wrong("is not an ed25519 key: `openssl genpkey -algorithm ed25519` makes one".to_owned())
         })?;
@@ -136,7 +136,7 @@ fn ask(words: &str, environment: &BTreeMap<String, String>, message: &[u8]) -> R
     STANDARD.decode(text).ok().filter(|bytes| !bytes.is_empty()).ok_or(SignError::Answer)
 }
 
-/// What is signed: the type and the text, each after its length, so that neither can be taken for a part of the other.
+/// What is signed: the type and the text, each after its length, so that their boundary is unambiguous.
 fn pre_authentication(kind: &str, payload: &[u8]) -> Vec<u8> {
     let mut message = format!("DSSEv1 {} {kind} {} ", kind.len(), payload.len()).into_bytes();
     message.extend_from_slice(payload);

@@ -30,7 +30,8 @@ fn latest(directory: &Path, name: &str) -> Option<PathBuf> {
     attempts(directory).into_iter().rev().map(|(_, path)| path.join(name)).find(|path| path.is_file())
 }
 
-/// What the last attempt left that was not accepted, as paths below the run's directory. Empty directories are left out.
+/// The rejected or partial files of the last attempt, as paths below the run's directory. Empty directories are left
+/// out.
 pub fn kept(directory: &Path) -> Vec<String> {
     let Some((number, last)) = attempts(directory).pop() else { return Vec::new() };
     let holds_something =

@@ -339,7 +339,7 @@ fn finish_step(record: &mut Record, step: Step, duration_ms: u64, ok: bool) {
 
 fn count_usage(record: &mut Record, event: &ModelEvent) {
     let ModelEvent::ModelAnswer { model, usage, cost, .. } = event else { return };
-    // An error that costs nothing says nothing about the price.
+    // A failed request costs nothing, so it does not show whether the model has a price.
     if cost.is_none() && usage.total() == 0 {
         return;
     }

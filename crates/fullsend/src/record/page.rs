@@ -34,7 +34,7 @@ pub struct RunPage {
     pub configuration: Option<SavedConfiguration>,
 }
 
-/// Whether the record holds, as `fullsend runs verify` says it.
+/// Whether the record is valid, as `fullsend runs verify` checks it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Verification {
     pub status: VerificationStatus,
@@ -44,9 +44,9 @@ pub struct Verification {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VerificationStatus {
-    /// The chain of events, the record and every digest hold.
+    /// The chain of events, the record and every digest are valid.
     Verified,
-    /// The same, and the run is signed. Only `fullsend runs verify --key` says by whom.
+    /// The same, and the run is signed. Only `fullsend runs verify --key` checks by whom.
     Signed,
     /// The run still goes on.
     Running,
@@ -135,7 +135,7 @@ fn results(run: &StoredRun) -> Vec<AttemptFile> {
     found
 }
 
-/// The agent chose what is in the file, and perhaps its name: no link is followed.
+/// The agent chose the contents of the file, and perhaps its name: no link is followed.
 fn read(iteration: u32, directory: &Path, name: &str, accepted: bool) -> Option<AttemptFile> {
     let path = directory.join(name);
     if !std::fs::symlink_metadata(&path).is_ok_and(|about| about.is_file()) {

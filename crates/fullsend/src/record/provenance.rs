@@ -1,4 +1,5 @@
-//! SLSA provenance for the accepted output of a run: which files, made from what, by whom. Made from the record alone.
+//! SLSA provenance for the accepted output of a run: which files it has, from which inputs, and who made them. It uses
+//! the record alone.
 
 use serde_json::{Value as Json, json};
 

@@ -20,13 +20,13 @@ use crate::event::log::hex;
 /// in-toto's statements of the first version.
 pub const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v1";
 
-/// The type of what is said about a run.
+/// The predicate type of a statement about a run.
 pub const PREDICATE_TYPE: &str = "urn:fullsend:run:2";
 
 /// The first version says nothing about directories and permissions. It is verified, and no longer written.
 const FIRST_PREDICATE_TYPE: &str = "urn:fullsend:run:1";
 
-/// Far more than a run writes.
+/// The most entries: far more than a run writes.
 const MAX_ENTRIES: usize = 200_000;
 const MAX_DEPTH: usize = 200;
 const MAX_STATEMENT_BYTES: u64 = 256 << 20;
@@ -53,7 +53,7 @@ struct RunStatement {
     predicate: RunPredicate,
 }
 
-/// What is said about a run beside the digests of its files.
+/// The predicate: what the statement says beside the digests of the files.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct RunPredicate {
     run_id: String,
@@ -80,7 +80,7 @@ struct Contents {
     modes: BTreeMap<String, String>,
 }
 
-/// Signs what is in the directory of a run that has ended.
+/// Signs the directory of a run that has ended.
 pub fn write(
     directory: &Path,
     events: &[Envelope],
@@ -115,7 +115,7 @@ fn outcome(record: &Record) -> String {
     record.outcome.map_or_else(String::new, |outcome| outcome.as_str().to_owned())
 }
 
-/// Everything in which the run differs from its signed statement. Without a key, nothing says who signed it.
+/// All differences between the run and its signed statement. Without a key, the signer is not checked.
 pub fn differences(
     run: &StoredRun,
     events: &[Envelope],
@@ -180,7 +180,7 @@ fn about_something_else(predicate_type: &str) -> String {
     format!("{STATEMENT} is a statement about something else: {predicate_type}")
 }
 
-/// Directories that came or went, and permissions that changed. What came or went otherwise is already known.
+/// Directories that were added or removed, and changed permissions. Added and removed files are already known.
 fn compare_modes(
     signed: &BTreeMap<String, String>,
     found: &BTreeMap<String, String>,
@@ -233,7 +233,7 @@ fn load(run: &StoredRun, key: Option<&PublicKey>) -> Result<Option<RunStatement>
         .map_err(|error| format!("is not a statement about a run: {error}"))
 }
 
-/// Whether a run has a signed statement, whoever signed it.
+/// Whether a run has a signed statement, by any signer.
 pub fn is_signed(run: &StoredRun) -> bool {
     run.path.join(STATEMENT).symlink_metadata().is_ok()
 }

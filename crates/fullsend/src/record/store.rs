@@ -1,5 +1,5 @@
 //! The runs on disk: found by id, by a prefix of it or as the latest; listed, removed, and bounded in number and bytes,
-//! oldest first. A run that is still going is not removed.
+//! oldest first. A run that still runs is not removed.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ impl StoredRun {
         log::read(&self.log()).map(|events| super::fold(&events))
     }
 
-    /// The record as the run wrote it at its end, which is faster to read; folded from the log where it is not there.
+    /// The record as the run wrote it at its end, which is faster to read; folded from the log if it does not exist.
     pub fn written_record(&self) -> Result<Record, LogError> {
         let written = std::fs::read(self.path.join("run.json")).ok();
         let record = written.and_then(|bytes| serde_json::from_slice(&bytes).ok());
@@ -148,7 +148,7 @@ pub fn find(runs: &Path, name: &str) -> Result<StoredRun, FindError> {
     all.pop().ok_or_else(unknown)
 }
 
-/// The run with exactly this id. Unlike `find` it looks at no other run.
+/// The run with exactly this id. Unlike `find` it does not read other runs.
 pub fn with_id(runs: &Path, id: &str) -> Option<StoredRun> {
     let found = find_below(runs, id, 0)?;
     let owner = found.parent().and_then(|parent| parent.strip_prefix(runs).ok());
@@ -171,7 +171,7 @@ fn find_below(place: &Path, id: &str, depth: usize) -> Option<PathBuf> {
     folders.into_iter().find_map(|folder| find_below(&folder.path(), id, depth + 1))
 }
 
-/// A signed run without its log was tampered with, and is still a run.
+/// A signed run without its log was tampered with, but still counts as a run.
 fn is_run(place: &Path) -> bool {
     place.join("events.jsonl").is_file() || place.join(STATEMENT).is_file()
 }
@@ -189,7 +189,7 @@ impl Default for Retention {
     }
 }
 
-/// Removes the oldest runs until the rest is within bounds, and returns them. The newest stays, whatever its size.
+/// Removes the oldest runs until the rest is within bounds, and returns them. The newest run always stays.
 pub fn retain(runs: &Path, retention: Retention) -> Vec<StoredRun> {
     let mut count = 0;
     let mut bytes = 0;

@@ -89,10 +89,10 @@ pub fn files_below(directory: &Path, shown: &str, found: &mut Vec<String>) {
         }
         Ok::<_, std::convert::Infallible>(Descend::Yes)
     });
-    // More than a run can publish: what was listed so far already differs from the record.
+    // More files than a run can publish: this already differs from the record.
     drop(walked);
 }
 
-/// Far more than a run publishes.
+/// The most files: far more than a run publishes.
 const MAX_ENTRIES: usize = 100_000;
 const MAX_DEPTH: usize = 200;

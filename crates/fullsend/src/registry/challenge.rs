@@ -1,17 +1,17 @@
 //! What a registry asks for when it answers 401: `WWW-Authenticate`, as RFC 9110 spells it.
 
-/// How a registry wants to be asked.
+/// How a registry wants requests to be authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Challenge {
     Basic,
-    /// A token of another server.
+    /// A token from a token server.
     Bearer {
         realm: String,
         service: Option<String>,
     },
 }
 
-/// The first challenge that is understood; a token is better than a password.
+/// The first supported challenge; a token is preferred to a password.
 pub fn parse<'a>(headers: impl Iterator<Item = &'a str>) -> Option<Challenge> {
     let mut basic = None;
     for header in headers {
@@ -33,7 +33,7 @@ pub fn parse<'a>(headers: impl Iterator<Item = &'a str>) -> Option<Challenge> {
     basic
 }
 
-/// `name="value", name=value`; a backslash takes the next letter as it is.
+/// `name="value", name=value`; a backslash escapes the next character.
 fn read_parameters(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = text.trim_start();

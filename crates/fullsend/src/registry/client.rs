@@ -1,5 +1,5 @@
-//! Questions to one registry about one repository: manifests and blobs, with the login that it asks for. A token is asked for
-//! when the registry wants one, and shared by all who download from it.
+//! Requests to one registry for one repository: manifests and blobs, with the login that it requires. A token is
+//! fetched when the registry requires one, and all downloads share it.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -20,9 +20,9 @@ use crate::image::BlobDigest;
 const MAX_MANIFEST_BYTES: usize = 4 << 20;
 const MAX_TOKEN_BYTES: usize = 1 << 20;
 
-/// What all who download one image share.
+/// What all downloads of one image share.
 pub struct RegistrySession {
-    /// Where it is asked for; a mirror may be elsewhere than the name says.
+    /// The server that is asked: the registry of the name, or a mirror.
     pub name: ImageName,
     network: HostNetwork,
     login: Option<RegistryLogin>,
@@ -30,7 +30,7 @@ pub struct RegistrySession {
     authorization: Mutex<Option<Secret>>,
 }
 
-/// Asks one question after another.
+/// Sends requests one after another.
 pub struct RegistryClient<'a> {
     session: &'a RegistrySession,
     fetcher: Fetcher,
@@ -69,7 +69,7 @@ impl RegistrySession {
 
     fn address(&self, path: &str) -> Result<WebAddress, PullError> {
         let host = match self.name.registry.as_str() {
-            // Its name is not the name of its server.
+            // The registry `docker.io` is served by another host.
             DOCKER_HUB => "registry-1.docker.io",
             host => host,
         };
@@ -156,7 +156,7 @@ impl RegistryClient<'_> {
         send(Some(&authorization))
     }
 
-    /// What to say after this refusal; `None` if there is no login and none is handed out.
+    /// The `Authorization` value to send after this refusal; `None` if there is no login and no anonymous token.
     fn authorize(&self, refusal: &Answer<'_>) -> Result<Option<Secret>, PullError> {
         let headers = refusal.headers.get_all(WWW_AUTHENTICATE);
         let challenge = challenge::parse(headers.iter().filter_map(|value| value.to_str().ok()));
@@ -218,7 +218,7 @@ impl RegistryClient<'_> {
         if !status.is_success() {
             return Err(failed(format!("{address} answered {}: {}", status.as_u16(), message(&body))));
         }
-        // The parser's own words would repeat a piece of the token.
+        // The parser's own message would show a part of the token.
         let tokens: TokenAnswer = serde_json::from_slice(&body)
             .map_err(|_| failed(format!("the answer of {address} has no token")))?;
         let token = tokens.token.or(tokens.access_token).filter(|token| !token.is_empty());
@@ -259,7 +259,7 @@ struct Complaint {
     message: String,
 }
 
-/// What a registry says about a refusal, on one line.
+/// A registry's reason for a refusal, on one line.
 fn message(body: &[u8]) -> String {
     let read: Option<Complaints> = serde_json::from_slice(body).ok();
     let said = read.map(|read| match (read.errors.unwrap_or_default().first(), read.details) {

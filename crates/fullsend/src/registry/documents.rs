@@ -1,12 +1,12 @@
-//! Indexes and manifests as registries serve them: which image of an index is for this machine, and which blobs an image has.
-//! A document that can be read in two ways is refused.
+//! Indexes and manifests as registries serve them: which image of an index is for this machine, and which blobs an
+//! image has. An ambiguous document is refused.
 
 use serde::Deserialize;
 
 use crate::image::BlobDigest;
 use crate::image::platform;
 
-/// What is asked for; registries that have nothing of these answer with an error.
+/// The accepted media types; a registry that has none of them answers with an error.
 pub const ACCEPTED: &[&str] = &[
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
@@ -17,7 +17,7 @@ pub const ACCEPTED: &[&str] = &[
 const MAX_ENTRIES: usize = 1000;
 pub const MAX_LAYERS: usize = 127;
 
-/// Something that a manifest names: its bytes must have this digest and this length.
+/// A blob or document that a manifest names, with its digest and length.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Blob {
     pub digest: BlobDigest,
@@ -45,9 +45,9 @@ pub enum RegistryDocument {
 /// Why a document is not used.
 #[derive(Debug, PartialEq, Eq)]
 pub enum DocumentError {
-    /// It is honest, and not for us.
+    /// It is valid, but not usable here.
     Unusable(String),
-    /// It is made to be read in two ways, or to exhaust us.
+    /// It is ambiguous or too large: probably an attack.
     Refused(String),
 }
 
@@ -136,7 +136,7 @@ fn manifest(config: Blob, layers: Vec<Blob>) -> Result<RegistryDocument, Documen
     Ok(RegistryDocument::Manifest { config, layers })
 }
 
-/// The image for this machine: the plain one before its variants, otherwise the first.
+/// The image for this machine: the one without a variant if there is one, otherwise the first.
 fn choose(entries: &[Entry]) -> Result<Blob, DocumentError> {
     if entries.len() > MAX_ENTRIES {
         return Err(DocumentError::Refused(format!("its index has more than {MAX_ENTRIES} images")));

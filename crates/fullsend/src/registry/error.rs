@@ -28,12 +28,12 @@ pub enum PullError {
         status: u16,
         message: String,
     },
-    /// The registry wants a login that is not there or does not work.
+    /// The registry requires a login, and there is none or it does not work.
     Login {
         registry: String,
         why: String,
     },
-    /// What came is not what was named, or is made to confuse.
+    /// The content does not match its digest, or is ambiguous.
     Refused {
         name: String,
         why: String,

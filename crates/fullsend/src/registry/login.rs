@@ -1,5 +1,5 @@
-//! The login for a registry, as docker and podman keep it: in their files, or with a credential helper. Nothing is written, and
-//! the password is in no message.
+//! The login for a registry, as docker and podman keep it: in their files, or with a credential helper. It writes
+//! nothing, and no message contains the password.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -138,7 +138,7 @@ fn read(path: &Path) -> Result<Option<AuthFile>, String> {
     serde_json::from_slice(&bytes).map(Some).map_err(|_| "it is not a file of docker or podman".to_owned())
 }
 
-/// The keys under which a login may stand, the most specific first.
+/// The keys under which a login may be stored, the most specific first.
 fn keys(name: &ImageName) -> Vec<String> {
     let whole = format!("{}/{}", name.registry, name.repository);
     let mut keys: Vec<String> = whole.match_indices('/').map(|(at, _)| whole[..at].to_owned()).collect();
@@ -194,7 +194,7 @@ fn ask_helper(
     let mut ended = scripts::run(&script).map_err(|error| format!("{program}: {error}"))?;
     let output = Secret::new(std::mem::take(&mut ended.output));
     let said = &output.reveal()[..ended.stdout_bytes];
-    // Helpers say this on their standard output.
+    // Helpers print this on their standard output.
     if !ended.status.success() && said.contains("credentials not found") {
         return Ok(None);
     }

@@ -1,5 +1,6 @@
-//! Images in registries: whether the configuration allows one, whether the cache has it, and pulling it by the OCI distribution
-//! protocol. What comes out is an OCI layout directory, which `image` checks and unpacks. Nothing of an image is run here.
+//! Images in registries: whether the configuration allows one, whether the cache has it, and pulling it by the OCI
+//! distribution protocol. The result is an OCI layout directory, which `image` checks and unpacks. Nothing of an image
+//! is run here.
 
 mod challenge;
 mod client;
@@ -29,7 +30,7 @@ pub struct PullSettings<'a> {
     pub store: &'a Path,
 }
 
-/// The layout of an image that is used without asking anyone; `None` if it must be pulled.
+/// The layout of an image that can be used without a request; `None` if it must be pulled.
 pub fn find(name: &ImageName, around: &PullSettings<'_>) -> Result<Option<PathBuf>, PullError> {
     rules::judge(name, around.settings)?;
     let cached = ImageStore::at(around.store).find(name).map(|(_, layout)| layout);
@@ -64,7 +65,8 @@ pub fn fetch(
         let login = login::find(&place, variables, cancel)?;
         let session = RegistrySession::new(place, network.clone(), login);
         match pull::pull(name, &session, &store, cancel, on_progress) {
-            // A mirror that does not have it, or is not there, is passed over; one that lies is not.
+            // A mirror that does not have the image or cannot be reached is skipped; one that sends wrong content is an
+            // error.
             Err(
                 error
                 @ (PullError::Unreachable { .. } | PullError::Answered { .. } | PullError::Login { .. }),

@@ -1,5 +1,5 @@
-//! Pulls one image: its manifest, then all blobs that the cache does not have, several at a time. Each blob is checked while it
-//! comes; a download that broke off goes on where it stopped.
+//! Pulls one image: its manifest, then all blobs that the cache does not have, several at a time. Each blob is checked
+//! while it is downloaded; an interrupted download continues where it stopped.
 
 use std::io;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ const MAX_BYTES: u64 = 32 << 30;
 /// The configuration is text of a few kilobytes.
 const MAX_CONFIG_BYTES: u64 = 8 << 20;
 const WORKERS: usize = 4;
-/// How often one blob is asked for without a byte more.
+/// How many requests for one blob may bring no new byte.
 const TRIES: u32 = 5;
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// A download slower than this is given up.
@@ -106,7 +106,7 @@ struct Download<'a> {
 /// Why one attempt at a blob ended.
 enum Attempt {
     Whole,
-    /// It may go on after a pause.
+    /// It may continue after a pause.
     Broken(PullError, Duration),
     Failed(PullError),
 }
@@ -169,7 +169,7 @@ impl<'a> Download<'a> {
             let before = partial.bytes;
             match self.attempt(client, blob, &mut partial) {
                 Attempt::Whole if partial.matches(&blob.digest) => return partial.finish().map_err(failed),
-                // What was here from earlier may be what is wrong.
+                // The bytes from an earlier download may be wrong.
                 Attempt::Whole if resumed => {
                     resumed = false;
                     self.restart(&mut partial)?;
@@ -321,7 +321,7 @@ fn of_failure(error: PullError) -> Attempt {
     }
 }
 
-/// Whether `bytes START-END/TOTAL` goes on where we stopped.
+/// Whether `bytes START-END/TOTAL` continues where we stopped.
 fn is_continued(range: Option<&str>, start: u64) -> bool {
     let range = range.and_then(|range| range.trim().strip_prefix("bytes "));
     range.and_then(|range| range.split_once('-')).is_some_and(|(first, _)| first.trim().parse() == Ok(start))

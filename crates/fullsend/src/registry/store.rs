@@ -1,5 +1,6 @@
-//! The cache of pulled images: blobs by their digest, shared by all images, and for each name an OCI layout that refers to them.
-//! A blob has its name only when it is whole; what is not is kept beside, and continued by the next download.
+//! The cache of pulled images: blobs by their digest, shared by all images, and for each name an OCI layout that refers
+//! to them. A blob gets its name only when it is complete; partial blobs are kept beside it, and the next download
+//! continues them.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -70,7 +71,7 @@ impl ImageStore {
         Ok(Self { directory: directory.to_owned() })
     }
 
-    /// The same without making anything: what is not there has no images.
+    /// The same without creating anything: a missing cache has no images.
     pub fn at(directory: &Path) -> Self {
         Self { directory: directory.to_owned() }
     }
@@ -129,7 +130,7 @@ impl ImageStore {
         Ok(images)
     }
 
-    /// Names an image whose blobs are all here. What the name stood for before is replaced at once.
+    /// Names an image whose blobs are all here. An earlier image of this name is replaced in one step.
     pub fn publish(
         &self,
         name: &ImageName,
@@ -238,7 +239,7 @@ fn replace(path: &Path, text: impl AsRef<[u8]>) -> io::Result<()> {
     Ok(())
 }
 
-/// A blob of which some bytes are here, and their digest so far.
+/// A partial blob, and its digest so far.
 pub struct PartialBlob {
     file: File,
     path: PathBuf,
@@ -284,13 +285,13 @@ impl PartialBlob {
         BlobDigest::of_hash(self.hash.clone()) == *digest
     }
 
-    /// Gives the blob its name. It is on disk before: a power cut must not leave half of it.
+    /// Gives the blob its name, after it was flushed to disk: a power cut must not leave an incomplete blob.
     pub fn finish(self) -> io::Result<()> {
         self.file.sync_all()?;
         fs::rename(&self.path, &self.finished)
     }
 
-    /// What came is not the blob, so nothing of it is kept.
+    /// The content is not the blob, so it is removed.
     pub fn discard(self) -> io::Result<()> {
         fs::remove_file(&self.path)
     }

@@ -1,5 +1,5 @@
-//! A commit of a git repository. Its objects come over git's own HTTP protocol through `fetch`, so the rules for addresses
-//! hold. git only reads the pack, and takes no object for the commit whose digest is another.
+//! A commit of a git repository. `fetch` downloads its objects with git's own HTTP protocol, so the rules for addresses
+//! apply. git only reads the pack, and verifies the id of the commit.
 
 use std::io;
 

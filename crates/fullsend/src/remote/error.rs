@@ -8,7 +8,7 @@ use crate::git::GitError;
 
 #[derive(Debug)]
 pub enum RemoteError {
-    /// There is no place for the cache.
+    /// No directory for the cache is known.
     NoCache,
     Store {
         path: PathBuf,
@@ -30,7 +30,7 @@ pub enum RemoteError {
         url: String,
         source: GitError,
     },
-    /// It is not what its digest says.
+    /// It does not match its digest.
     Digest {
         url: String,
         expected: String,
@@ -49,7 +49,7 @@ pub enum RemoteError {
     TooMany {
         most: usize,
     },
-    /// The lock file says something else, or nothing.
+    /// The lock file has another digest, or no entry.
     Lock {
         url: String,
         why: String,

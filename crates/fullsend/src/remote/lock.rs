@@ -35,7 +35,7 @@ record! {
     pub struct LockedResource {
         /// As the harness writes it.
         url: At<String>,
-        /// What it is needed as: file, directory or base.
+        /// How it is used: as a file, a directory or a base.
         needed: At<String>,
         /// The digest of its names, modes and contents.
         sha256: At<String>,
@@ -91,7 +91,7 @@ impl LockedResource {
 }
 
 impl HarnessLock {
-    /// Why a resource is not the locked one, if it is not.
+    /// Why a resource differs from the locked one, if it does.
     pub fn refuse(&self, found: &ResourceLock) -> Option<String> {
         let same = |entry: &&ResourceLock| entry.url == found.url && entry.needed == found.needed;
         match self.resources.iter().find(same) {
@@ -118,7 +118,7 @@ pub fn text(harnesses: &[HarnessLock]) -> String {
         return text;
     }
     text.push('\n');
-    // Neither a URL nor the name of an image has a character that JSON's quotes do not keep.
+    // URLs and image names contain no characters that JSON strings and YAML strings treat differently.
     let quoted = |value: &str| serde_json::Value::from(value).to_string();
     for HarnessLock { name, resources, images } in harnesses {
         text.push_str(&format!("- name: {}\n", quoted(name)));

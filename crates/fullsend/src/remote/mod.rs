@@ -1,5 +1,5 @@
-//! Files that a harness names by URL: fetched once, kept by their digest, and read from a private copy of the command, so
-//! that nothing can be exchanged between the check and the use. Whether a URL is allowed is decided before.
+//! Files that a harness names by URL: fetched once, kept by their digest, and read from a private copy of the command,
+//! so that nothing can be replaced between the check and the use. Whether a URL is allowed is decided before.
 
 mod commit;
 mod error;
@@ -116,11 +116,11 @@ pub struct RemoteResources {
     placed: RefCell<BTreeMap<(PinnedUrl, RemoteUse), Placed>>,
     spent: Cell<Duration>,
     skill_fetches: Arc<AtomicU64>,
-    /// What was used since it was asked for.
+    /// The resources that were used since the list was last read.
     used: RefCell<BTreeSet<ResourceLock>>,
 }
 
-/// What is asked of a server.
+/// A request to a server.
 #[derive(Clone, Copy)]
 struct Question<'a> {
     address: &'a str,
@@ -177,8 +177,8 @@ impl RemoteResources {
         std::mem::take(&mut *self.used.borrow_mut()).into_iter().collect()
     }
 
-    /// Fetches a resource, unless the cache has it, and puts a copy into the private directory. A lock is asked every time:
-    /// it is another for each harness.
+    /// Fetches a resource, unless the cache has it, and puts a copy into the private directory. The lock is checked
+    /// every time, because each harness has its own.
     pub fn place(&self, url: &PinnedUrl, needed: RemoteUse) -> Result<Placed, RemoteError> {
         let placed = self.place_unlocked(url, needed)?;
         let found = ResourceLock {
@@ -194,7 +194,7 @@ impl RemoteResources {
         Ok(placed)
     }
 
-    /// The same for what no harness names, so that no lock file has it.
+    /// The same for a resource that no harness names, and so no lock file has.
     pub fn place_unlocked(&self, url: &PinnedUrl, needed: RemoteUse) -> Result<Placed, RemoteError> {
         let name = (url.clone(), needed);
         if let Some(placed) = self.placed.borrow().get(&name) {
@@ -221,7 +221,7 @@ impl RemoteResources {
         Ok(tree.below(&entry))
     }
 
-    /// A URL without a digest, with that of what it holds now. No redirect may lead out of the prefixes.
+    /// Adds the digest of its current content to a URL without one. No redirect may lead out of the prefixes.
     pub fn pin(&self, url: &str, allowed: &[UrlPrefix]) -> Result<PinnedUrl, RemoteError> {
         let mut pinned =
             PinnedUrl { url: url.to_owned(), pin: UrlPin::Sha256(String::new()), path: String::new() };
@@ -372,7 +372,7 @@ impl RemoteResources {
     }
 }
 
-/// Only https, and only hosts of the open internet or those that are listed. A redirect is asked about as well.
+/// Only https, and only public hosts or listed ones. Redirects are checked too.
 fn permit(address: &WebAddress, place: NetworkPlace, internal_hosts: &[String]) -> Result<(), String> {
     if !address.is_tls {
         return Err("only https is used for remote resources".to_owned());
@@ -425,14 +425,14 @@ fn of_bytes(url: &PinnedUrl, bytes: Vec<u8>, needed: RemoteUse) -> Result<Fetche
     Ok(Fetched { tree, entry, companions: None, is_one_file: true })
 }
 
-/// Where a path is in an archive, which may have everything in one directory more.
+/// Where a path is in an archive, which may have one top-level directory around everything.
 fn in_archive(tree: &FileTree, path: &str, needed: RemoteUse) -> Result<String, String> {
     let is_file = |path: &str| tree.files().any(|(file, _)| file == path);
     let below = |top: &str| if path.is_empty() { top.to_owned() } else { format!("{top}/{path}") };
     let places: Vec<String> = [path.to_owned()].into_iter().chain(tree.single_top().map(below)).collect();
     let found = match needed {
         RemoteUse::File | RemoteUse::Base => places.into_iter().find(|place| is_file(place)),
-        // Only a directory that holds files of its own, not one that holds a single directory.
+        // Only a directory that contains files, not one that contains a single directory.
         RemoteUse::Directory if path.is_empty() => places.into_iter().next_back(),
         RemoteUse::Directory => places.into_iter().find(|place| tree.has(place) && !is_file(place)),
     };

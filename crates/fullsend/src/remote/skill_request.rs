@@ -1,5 +1,5 @@
-//! What `fullsend fetch-skill` inside the sandbox and the server on the host say to each other: a line with a URL, and a line of
-//! JSON back.
+//! The protocol between `fullsend fetch-skill` inside the sandbox and the server on the host: a line with a URL, and a
+//! line of JSON as the answer.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 pub enum SkillReply {
     /// The skill is there: its name, and its SKILL.md inside.
     Fetched { name: String, path: String },
-    /// It is not, and what the agent can do.
+    /// The skill was refused: why, and what the agent can do.
     Refused { why: String, instead: String },
 }
 

@@ -35,7 +35,7 @@ impl PrivateDirectory {
 
 impl Drop for PrivateDirectory {
     fn drop(&mut self) {
-        // What cannot be removed now goes with the next command.
+        // The next command removes what is left.
         drop(fs::remove_dir_all(&self.path));
     }
 }
@@ -99,7 +99,7 @@ impl RemoteStore {
                 drop(fs::remove_dir_all(entry.path()));
             }
         }
-        // It moves there when it is locked: until then no other command sees it.
+        // It is moved there when it is locked: until then no other command sees it.
         let made = tempfile::Builder::new().prefix("new-").tempdir_in(&self.directory)?.keep();
         let lock = File::open(&made)?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;

@@ -1,5 +1,6 @@
-//! The files of a remote resource, in memory: from an archive or a commit, with names that mean the same everywhere. Links,
-//! devices and names that leave the tree or collide are refused, so that what was checked is what is read.
+//! The files of a remote resource, in memory: from an archive or a commit, with names that mean the same on every file
+//! system. Links, devices and names that leave the tree or collide are refused, so that the checked files are the ones
+//! that are read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
@@ -16,7 +17,7 @@ const MAX_FILES: usize = 1_000;
 const MAX_BYTES: usize = 50 << 20;
 const MAX_PATH: usize = 1_024;
 const MAX_DEPTH: usize = 32;
-/// Entries of an archive that are no files, such as directories.
+/// The most entries of an archive that are not files, such as directories.
 const MAX_ENTRIES: usize = 10_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +57,7 @@ impl FileTree {
         let packed = bytes.starts_with(&[0x1f, 0x8b]);
         let reader: Box<dyn Read + '_> =
             if packed { Box::new(GzDecoder::new(bytes)) } else { Box::new(bytes) };
-        // Headers take space too; nothing legitimate has twice as many bytes of them as of files.
+        // Headers take space too, but a legitimate archive does not have twice as many header bytes as file bytes.
         let mut archive = tar::Archive::new(reader.take(2 * MAX_BYTES as u64));
         let mut tree = Self::default();
         let broken = |error: io::Error| format!("is not a whole tar archive: {error}");
@@ -180,7 +181,7 @@ impl FileTree {
     }
 }
 
-/// A relative path of ordinary names, written in the one way that every system reads alike.
+/// A relative path of ordinary names, in a spelling that every system reads in the same way.
 fn check_path(path: &str) -> Result<(), String> {
     let shown: String = path.chars().take(80).flat_map(char::escape_debug).collect();
     let wrong = |why: &str| Err(format!("has the name `{shown}`, which {why}"));

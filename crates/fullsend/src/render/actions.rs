@@ -31,12 +31,12 @@ pub fn lines(console: &mut Console, envelope: &Envelope) -> Option<String> {
     }
 }
 
-/// Text of somebody else: no command is left in it.
+/// Untrusted text, with CI commands escaped.
 pub fn harmless(text: &str) -> String {
     clean_text(text)
 }
 
-/// The most important first, errors apart from warnings, each within what is shown.
+/// The most important first, errors apart from warnings, as many as GitHub shows.
 pub fn annotations(events: &[Envelope]) -> Vec<String> {
     let mut errors: Vec<(u8, String)> = Vec::new();
     let mut warnings: Vec<(u8, String)> = Vec::new();
@@ -85,7 +85,7 @@ fn data(text: &str) -> String {
     clean_text(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// What the run left, for its summary.
+/// The files of the run, for its summary.
 #[derive(Debug, Default)]
 pub struct SummaryFiles {
     /// The accepted result.

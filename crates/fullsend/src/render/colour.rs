@@ -24,7 +24,7 @@ pub fn paint(line: &str) -> String {
     let end = line[start..].find([' ', '\n']).map_or(line.len(), |length| start + length);
     let word = &line[start..end];
     match colour(word) {
-        // Tool calls are indented further; their tools are not our words.
+        // Tool calls are indented further; the names of tools are not coloured.
         Some(colour) if start < 4 => {
             format!("{}\x1b[{colour}m{word}\x1b[0m{}", &line[..start], &line[end..])
         }

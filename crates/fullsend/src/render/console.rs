@@ -152,7 +152,7 @@ fn line(event: &RunEvent) -> Option<String> {
     }
 }
 
-/// How much of an image has come.
+/// How much of an image has been pulled.
 pub fn pulled(bytes: u64, total_bytes: u64) -> String {
     let tenths = |bytes: u64| {
         let tenths = bytes.saturating_mul(10) >> 20;

@@ -14,7 +14,7 @@ pub enum Style {
     Coloured,
 }
 
-/// A text that may be shown: no credential, no character that a terminal would obey, no command for a CI.
+/// A text that is safe to show: no credential, no control character for a terminal, no command for a CI.
 pub fn clean_text(text: &str) -> String {
     static PATTERNS: std::sync::LazyLock<redact::Redactor> = std::sync::LazyLock::new(redact::Redactor::new);
     let text: String = PATTERNS.redact(text).chars().map(visible).collect();
@@ -28,7 +28,7 @@ fn visible(c: char) -> char {
     if is_hidden { '\u{fffd}' } else { c }
 }
 
-/// The same problem in words that may be shown.
+/// The same problem with texts that are safe to show.
 pub fn clean(diagnostic: &Diagnostic) -> Diagnostic {
     Diagnostic {
         message: clean_text(&diagnostic.message),

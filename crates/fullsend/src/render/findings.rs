@@ -1,4 +1,4 @@
-//! Findings of files, for people, programs and CI. Excerpts are masked and visible already; names of files are not.
+//! Findings of files, for people, programs and CI. Excerpts are masked and escaped already; names of files are not.
 
 use redact::{Finding, Severity};
 use scan::Origin;
@@ -24,7 +24,7 @@ pub enum FileVerdict {
     Clean,
     Reported,
     Blocked,
-    /// It could not be read or a scanner broke: nobody knows what is in it.
+    /// It could not be read or a scanner failed, so its contents are unknown.
     Unread(String),
 }
 
@@ -94,7 +94,7 @@ pub fn annotations(scanned: &Scanned) -> String {
     open.chain(accepted).collect()
 }
 
-/// One log with everything. What could not be read is no result; it is said about the run of the tool.
+/// One log with everything. A file that could not be read is not a result; it is a notification of the tool's run.
 pub fn log(all: &[Scanned]) -> Json {
     let found = || {
         all.iter().flat_map(|file| {

@@ -28,7 +28,7 @@ pub fn mark(level: &str, file: &str, (line, column): (usize, usize), title: &str
     format!("::{level} file={file},line={line},col={column},title={title}::{message}")
 }
 
-/// What would end the message early is written as the runner's own escapes.
+/// Characters that would end the message early are escaped as the runner expects.
 fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }

@@ -14,7 +14,7 @@ struct Case {
 
 enum CaseResult {
     Passed,
-    /// Not the last word: another attempt followed.
+    /// Rejected, but another attempt followed.
     Skipped(String),
     Failed {
         kind: &'static str,

@@ -54,7 +54,7 @@ impl Live {
         }
     }
 
-    /// Empty between two steps; shorter than the terminal is wide.
+    /// Empty between two steps; never wider than the terminal.
     pub fn status(&self, now: Instant, width: usize) -> String {
         let Some((step, started)) = self.step else { return String::new() };
         let time: Duration = now.saturating_duration_since(started);

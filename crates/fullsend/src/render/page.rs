@@ -1,5 +1,5 @@
-//! The page of a run: one HTML file that needs nothing else. The data of the run stands in it as JSON, beside the script and
-//! the style of `web/`. A policy in the page lets the browser run this script alone and fetch nothing.
+//! The page of a run: one HTML file that needs nothing else. It contains the data of the run as JSON, and the script
+//! and the style of `web/`. Its content security policy lets the browser run only this script and fetch nothing.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -31,7 +31,7 @@ fn document(title: &str, data: &str) -> String {
     )
 }
 
-/// The page without data, which asks its own server for them, and the policy of the answer that carries it.
+/// The page without data, which it fetches from its own server, and the content security policy of the response.
 pub fn live() -> (String, String) {
     let policy = format!("{}; connect-src 'self'; frame-ancestors 'none'", policy());
     let html = format!(
@@ -43,7 +43,7 @@ pub fn live() -> (String, String) {
     (html, policy)
 }
 
-/// What a browser may do for the page: run its script, use its style, nothing else.
+/// The content security policy: a browser may run the page's script and use its style, nothing else.
 fn policy() -> String {
     [
         "default-src 'none'",
@@ -62,7 +62,7 @@ fn source_hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }
 
-/// JSON in which no character can end the element around it.
+/// JSON, escaped so that it cannot end the element around it.
 fn embedded(json: &str) -> String {
     let mut text = String::with_capacity(json.len() + json.len() / 16);
     for character in json.chars() {

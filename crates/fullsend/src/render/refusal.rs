@@ -4,7 +4,7 @@ use egress::event::{ConnectionDecision, ConnectionEvent, EgressEvent};
 
 use crate::provision::PROOF_NAME;
 
-/// `None` for what was not refused, and for the question that the sandbox's proof asks itself.
+/// `None` if nothing was refused, and for the name that the sandbox's own proof asks for.
 pub fn refusal(event: &EgressEvent) -> Option<String> {
     match event {
         EgressEvent::NameRefused { name, .. } if name.trim_end_matches('.') == PROOF_NAME => None,

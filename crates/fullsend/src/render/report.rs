@@ -127,7 +127,7 @@ fn refusals(events: &[Envelope]) -> Vec<String> {
         .collect()
 }
 
-/// What an endpoint with `enforcement: audit` let through.
+/// Requests that passed because of `enforcement: audit`.
 fn audited_requests(events: &[Envelope]) -> Vec<String> {
     let passed = |envelope: &Envelope| match &envelope.event {
         RunEvent::Egress { event } => audited(event),

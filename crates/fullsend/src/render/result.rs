@@ -1,5 +1,5 @@
-//! The accepted result, for programs and for people. The agent wrote it: nothing in it reaches a terminal or a CI as a
-//! command.
+//! The accepted result, for programs and for people. The agent wrote it, so commands for a terminal or a CI in it are
+//! escaped.
 
 use serde_json::Value as Json;
 
@@ -15,7 +15,8 @@ pub fn json(document: &Json) -> String {
             letter => text.push(letter),
         }
     }
-    // GitHub's runner obeys `##[` anywhere in a line. It can only be inside a string, where this is the same text.
+    // GitHub's runner executes `##[` anywhere in a line. In JSON it can only be inside a string, where an escape means
+    // the same text.
     text.replace("##[", "#\\u0023[")
 }
 

@@ -49,7 +49,7 @@ fn result(finding: &FindingEvent, rules: &[&str]) -> Json {
     result
 }
 
-/// A file, where the text came from one; otherwise what the agent did.
+/// The file that the text came from; otherwise what the agent did.
 fn location(finding: &FindingEvent) -> Json {
     if !is_file(finding) {
         return json!({ "logicalLocations": [{ "fullyQualifiedName": finding.place }] });

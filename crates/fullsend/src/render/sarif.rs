@@ -73,7 +73,7 @@ fn fingerprint(diagnostic: &Diagnostic) -> String {
     digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The name of a file as a URI: a file that was read from a commit is meant as the file of the repository.
+/// The name of a file as a URI. A file that was read from a commit gets its path in the repository.
 pub fn uri(name: &str) -> String {
     let name =
         name.split_once(":.fullsend/").map_or(name.to_owned(), |(_, path)| format!(".fullsend/{path}"));

@@ -10,7 +10,7 @@ use crate::harness::provider::Provider;
 /// The schema of a harness file, with the built-in defaults.
 pub fn harness() -> Json {
     let mut schema = yaml::document::<Harness>("urn:fullsend:harness:1", "fullsend harness");
-    // A harness that extends another may leave the agent to it.
+    // A harness that extends another may inherit its agent.
     schema["$defs"]["Harness"]["anyOf"] = json!([{ "required": ["agent"] }, { "required": ["base"] }]);
     schema
 }
@@ -32,7 +32,7 @@ pub fn environment() -> Json {
     yaml::document::<Environment>("urn:fullsend:environment:1", "fullsend environment")
 }
 
-/// How a session goes on after a run.
+/// How a session continues after a run.
 pub fn directive() -> Json {
     serde_json::from_str(session::DIRECTIVE_SCHEMA).unwrap_or_default()
 }

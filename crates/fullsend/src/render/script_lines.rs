@@ -1,12 +1,12 @@
-//! What a script of the harness prints, for the log of a CI: its notices, groups and masks work, and nothing else that it or an
-//! agent's text in it says is a command.
+//! What a script of the harness prints, for the log of a CI: its notices, groups and masks work, and all other CI
+//! commands in it are escaped.
 
 use super::diagnostics::clean_text;
 
-/// Commands of GitHub that only show something. A script of the harness may print text of an agent, so that no other passes.
+/// GitHub's commands that only show something. No others pass, because a script may print text of an agent.
 const SHOWING: &[&str] = &["notice", "warning", "error", "debug", "group", "endgroup"];
 
-/// A line of a script of the harness for the log of GitHub. `None`: a mask, which is passed on apart.
+/// A line of a script of the harness for the log of GitHub. `None`: a mask, which is handled separately.
 pub fn script_line(line: &str) -> Option<String> {
     let start = line.trim_start();
     let Some(command) = start.strip_prefix("::") else { return Some(clean_text(line)) };
@@ -18,7 +18,7 @@ pub fn script_line(line: &str) -> Option<String> {
     }
 }
 
-/// Tells GitHub to mask a value in the log of the whole job. GitHub shows no such line.
+/// Tells GitHub to mask a value in the log of the whole job. GitHub does not show this line.
 pub fn mask(value: &str) -> String {
     let data = value.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
     format!("::add-mask::{data}")

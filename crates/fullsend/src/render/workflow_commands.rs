@@ -1,6 +1,5 @@
 //! Commands that a CI finds in what a step prints: GitHub's `::name::` at the start of a line and `##[name]` anywhere,
-//! Azure's `##vso[…]`, TeamCity's `##teamcity[…]`. Text that an agent, a script or a file chose is printed so that none is
-//! left in it.
+//! Azure's `##vso[…]`, TeamCity's `##teamcity[…]`. Such commands are escaped in text of an agent, a script or a file.
 
 use std::borrow::Cow;
 
@@ -17,7 +16,7 @@ pub fn neutralise(text: &str) -> String {
             continue;
         }
         let rest = &text[index..];
-        // `::: ` names no command, and problems of files are shown with it.
+        // `::: ` is not a command; diagnostics of files use it.
         if at_start && rest.starts_with("::") && !rest.starts_with("::: ") {
             out.insert_str(line_start, "| ");
         }
@@ -30,8 +29,8 @@ pub fn neutralise(text: &str) -> String {
     out
 }
 
-/// JSON in which a CI finds no command, and which means the same. A line of JSON starts with no colon; `##[` and the line
-/// ends of other systems are only inside its strings.
+/// Equivalent JSON in which a CI finds no command. A line of JSON does not start with a colon; `##[` and the line ends
+/// of other systems occur only inside strings.
 pub fn neutralise_json(json: &str) -> Cow<'_, str> {
     if !json.contains("##") && !json.contains(|c| c != '\n' && is_line_end(c)) {
         return Cow::Borrowed(json);
@@ -52,12 +51,12 @@ fn ends_with_marker(text: &str) -> bool {
     text.trim_end_matches(|c: char| c.is_ascii_alphanumeric()).ends_with("##")
 }
 
-/// Everything that some reader of lines ends a line at.
+/// Every character that some reader treats as the end of a line.
 fn is_line_end(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// What is not seen before a command: a reader may strip it.
+/// Invisible characters before a command, which a reader may strip.
 fn is_blank(c: char) -> bool {
     let is_format = matches!(c, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fffd}');

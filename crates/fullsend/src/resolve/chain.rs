@@ -19,7 +19,7 @@ const MAX_DEPTH: usize = 5;
 pub struct Link {
     pub found: Found,
     pub tree: Rc<Node>,
-    /// The layer whose word it is: its own, or for a remote file that of the file that names it.
+    /// The layer that it belongs to; for a remote file, the layer of the file that names it.
     pub said_by: LayerKind,
 }
 
@@ -31,7 +31,7 @@ impl Link {
 }
 
 /// The harness first, then what it extends, nearest first. Problems of every file on the way are collected. Bases are
-/// looked for in the layer `nearest` and those beyond it.
+/// searched in the layer `nearest` and farther layers.
 pub fn load(
     library: &mut Library,
     start: Found,
@@ -84,7 +84,7 @@ fn refuse(library: &Library, links: &[Link], found: &Found, referred: Option<Spa
     None
 }
 
-/// The harness that this one extends. One that names itself means the one of that name in a farther layer.
+/// The harness that this one extends. If it names itself, it means the harness of the same name in a farther layer.
 fn base_of(
     library: &Library,
     links: &[Link],
@@ -159,7 +159,7 @@ fn prefixes(link: &Link) -> Option<Vec<UrlPrefix>> {
     Some(items.iter().filter_map(|item| UrlPrefix::parse(item.scalar()?).ok()).collect())
 }
 
-/// What a remote file must not decide: what else may be fetched.
+/// Keys that a remote file must not set: they decide what else may be fetched.
 const RIGHTS: &[&str] = &["allowed_remote_resources", "allow_runtime_fetch", "max_runtime_fetches"];
 
 fn without_rights(tree: &Rc<Node>, problems: &mut Vec<Diagnostic>) -> Rc<Node> {

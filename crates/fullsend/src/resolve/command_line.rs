@@ -1,4 +1,4 @@
-//! Values of the command line, laid over the harness like one more file, so that pins and origins hold for them.
+//! Values of the command line, merged over the harness like one more file, so that pins and origins apply to them.
 
 use yaml::{Diagnostic, Node, ParseLimits};
 
@@ -21,7 +21,7 @@ impl CommandLineValue {
     }
 }
 
-/// The values as a harness would say them.
+/// The values in the form of a harness.
 pub(super) fn overlay(
     library: &mut Library,
     values: &[CommandLineValue],

@@ -1,5 +1,5 @@
-//! Which commit a reference names. git takes a short name for a tag, a branch or a remote's branch, whichever it finds
-//! first, and somebody else may have chosen the name of one of them. Here a name must mean one commit.
+//! Which commit a reference names. git resolves a short name to a tag, a branch or a remote's branch, whichever it
+//! finds first, and an attacker may have chosen one of these names. Here a name must be unambiguous.
 
 use crate::git::{GitError, RepositoryReader};
 
@@ -65,7 +65,7 @@ fn by_short_name(reader: &RepositoryReader, name: &str) -> Result<Option<String>
             found.push((full, id));
         }
     }
-    // The beginning of an id may also be somebody's name of a branch.
+    // A short id may also be the name of a branch.
     let is_abbreviation = is_id(name, 4);
     match &found[..] {
         [] if is_abbreviation => Ok(Some(name.to_owned())),

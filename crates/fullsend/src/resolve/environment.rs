@@ -1,5 +1,5 @@
-//! A session's environment, from the layers: found by its name, digested with the policy it names, and laid over the harness
-//! in the harness's own words, so that pins and origins hold for it as for everything else.
+//! A session's environment, from the layers: found by its name, hashed together with its policy, and merged over the
+//! harness like another file, so that pins and origins apply to it.
 
 use sha2::{Digest as _, Sha256};
 use yaml::{Decoder, Diagnostic, MapEntry, Node, Shape, Span, Value};
@@ -22,7 +22,7 @@ pub fn find(library: &Library, id: &str) -> Option<Found> {
     library.layers.find(&LocalPath::parse(&format!("{DIRECTORY}/{id}.yaml")).ok()?)
 }
 
-/// SHA-256 over the file and the policy that it names: a session that was begun in one environment does not wake up in
+/// SHA-256 over the file and the policy that it names: a session that started in one environment does not wake up in
 /// another.
 pub fn digest(library: &mut Library, found: &Found) -> Option<[u8; 32]> {
     let source = library.source(found).ok()?;
@@ -38,7 +38,7 @@ pub fn digest(library: &mut Library, found: &Found) -> Option<[u8; 32]> {
     Some(hasher.finalize().into())
 }
 
-/// What it says, in the words of a harness.
+/// Its values in the form of a harness.
 pub(super) fn overlay(library: &mut Library, id: &str, problems: &mut Vec<Diagnostic>) -> Option<Node> {
     let Some(found) = find(library, id) else {
         problems.push(unknown(library, id));

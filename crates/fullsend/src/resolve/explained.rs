@@ -26,7 +26,7 @@ pub struct ExplainedValue {
 pub struct ValueOrigin {
     pub layer: String,
     pub file: String,
-    /// From 1; 0 where no line says it.
+    /// From 1; 0 if no line set it.
     pub line: usize,
 }
 

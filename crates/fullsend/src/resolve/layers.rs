@@ -134,7 +134,7 @@ impl Layer {
     pub fn directory(kind: LayerKind, path: &Path, shown: String) -> std::io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let descriptor = rustix::fs::open(path, flags, Mode::empty())?;
-        // A layer whose files cannot be listed would look like one without any.
+        // A layer whose files cannot be listed would look empty.
         drop(std::fs::read_dir(path)?);
         let customized = path.join("customized").is_dir();
         let path = path.canonicalize()?;
@@ -149,7 +149,7 @@ impl Layer {
         Ok(Self { kind: LayerKind::Remote, root })
     }
 
-    /// Where the layer lies on disk, if it does.
+    /// Where the layer is on disk, if it is there.
     pub fn path(&self) -> Option<&Path> {
         match &self.root {
             Root::Embedded(_) => None,
@@ -233,7 +233,7 @@ impl Layer {
         }
     }
 
-    /// What kind of thing a path of this layer is.
+    /// Whether a path of this layer is a file or a directory.
     pub fn metadata(&self, path: &str) -> Result<About, LayerReadError> {
         match &self.root {
             Root::Embedded(files) => {
@@ -253,8 +253,8 @@ impl Layer {
         }
     }
 
-    /// The stems of the `.yaml` files in one directory of this layer, and of the `.yml` files, which are not read and must
-    /// not be passed over in silence.
+    /// The stems of the `.yaml` files in one directory of this layer, and of the `.yml` files, which are not read and
+    /// must be reported.
     fn names(&self, directory: &str) -> Vec<String> {
         let stem =
             |name: &str| [".yaml", ".yml"].iter().find_map(|end| name.strip_suffix(end)).map(str::to_owned);
@@ -335,7 +335,7 @@ impl Layers {
         self.local.iter().rev().find_map(|layer| layer.find(path.as_str()))
     }
 
-    /// The nearest layer that has the path, of `nearest` and those beyond it.
+    /// The first layer that has the path, from `nearest` to the farthest.
     pub fn find_from(&self, nearest: LayerKind, path: &LocalPath) -> Option<Found> {
         self.local
             .iter()
@@ -353,7 +353,7 @@ impl Layers {
         self.get(found.layer).unwrap_or(&self.local[0])
     }
 
-    /// Where a file lies on the host; built-in files lie nowhere.
+    /// Where a file is on the host; `None` for built-in files.
     pub fn host_path(&self, found: &Found) -> Option<PathBuf> {
         self.layer(found).path().map(|root| root.join(&found.path))
     }

@@ -1,4 +1,4 @@
-//! Every file that one command reads, read once: its text, its tree and what is wrong with it.
+//! Every file that one command reads, read once: its text, its tree and its problems.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -68,7 +68,7 @@ impl Library {
         Ok(found)
     }
 
-    /// The layer whose file holds this place.
+    /// The layer of the file that contains this place.
     pub fn layer_of(&self, at: Span) -> LayerKind {
         self.layer_of.get(&at.source).copied().unwrap_or(LayerKind::Builtin)
     }
@@ -144,7 +144,7 @@ impl Library {
         self.schemas.insert(found.clone(), compiled);
     }
 
-    /// What `look` says about a file's tree, asked once.
+    /// The cached result of `look` for a file's tree.
     pub fn remarks(
         &mut self,
         found: &Found,
@@ -170,7 +170,8 @@ impl Library {
         }
     }
 
-    /// Finds a referenced file; its absence is a diagnostic at the reference. What a remote file names lies beside it.
+    /// Finds a referenced file; its absence is a diagnostic at the reference. Files that a remote file names are beside
+    /// it.
     pub fn find(&self, path: &LocalPath, at: Span, field: &str) -> Result<Found, Box<Diagnostic>> {
         match self.found_of.get(&at.source).filter(|found| found.layer == LayerKind::Remote) {
             Some(named_by) => self.companion(named_by, path, at, field),

@@ -63,8 +63,8 @@ pub(super) fn merge(
     Some((tree, forge))
 }
 
-/// The limit on fetches applies only to a harness that fetches. In one that does not, the built-in number
-/// and the configuration's say nothing; one in a harness file is a mistake that `check` reports.
+/// The limit on fetches applies only to a harness that fetches. In one that does not, the built-in number and the
+/// configuration's have no effect; a number in a harness file is a mistake that `check` reports.
 fn without_idle_limit(tree: &mut Node, links: &[Link]) {
     let fetches = tree.get("allow_runtime_fetch").is_some_and(|set| set.value == Value::Bool(true));
     let in_a_harness = |limit: &Node| links.iter().any(|link| link.tree.at.source == limit.at.source);
@@ -73,7 +73,7 @@ fn without_idle_limit(tree: &mut Node, links: &[Link]) {
     }
 }
 
-/// The block of the chosen forge. A harness that knows forges but not this one says nothing about what to do here.
+/// The block of the chosen forge. It is an error if a harness has blocks for other forges but not for this one.
 fn forge_block(
     forge: Option<&Node>,
     chosen: Option<ForgeName>,

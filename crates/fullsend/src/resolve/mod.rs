@@ -1,5 +1,5 @@
-//! Layers into one harness: built-in defaults, then the layers' configuration, then the chain of harness files, then
-//! the block of the forge. Every value keeps the file and line that set it and what it replaced.
+//! Merges the layers into one harness: built-in defaults, then the layers' configuration, then the chain of harness
+//! files, then the block of the forge. Every value keeps the file and line that set it and what it replaced.
 
 pub(crate) mod chain;
 pub(crate) mod command_line;
@@ -34,7 +34,7 @@ use library::Library;
 use pins::{Asking, Exception};
 use registries::Registry;
 
-/// What the caller chose, and who asks.
+/// The caller's choices and identity.
 #[derive(Clone, Debug, Default)]
 pub struct Choices {
     pub forge: Option<ForgeName>,
@@ -77,7 +77,7 @@ pub struct Resolved {
     pub organisation: Option<Rc<Config>>,
     /// Prices of the layers' configurations; a later one replaces an earlier one.
     pub prices: Vec<ModelPrice>,
-    /// Which images may be pulled, and from where: the organisation's word, or the repository's where it has none.
+    /// Which images may be pulled, and from where: the organisation's rules, or the repository's if it has none.
     pub images: Option<ImageSettings>,
     /// What `fullsend.lock` has for this harness, if nothing else may be used.
     pub lock: Option<Rc<HarnessLock>>,
@@ -132,7 +132,7 @@ pub struct ChangedToggle {
     pub at: Span,
 }
 
-/// Resolves one harness by name. Problems are collected; the harness is there if none of them prevents it.
+/// Resolves one harness by name. Problems are collected; the harness is returned unless one of them prevents it.
 pub fn resolve(
     library: &mut Library,
     name: &str,
@@ -144,7 +144,7 @@ pub fn resolve(
     let lock = choices.is_locked.then(|| locked(library, name, problems)).map(Rc::new);
     library.remote.set_rules(configs.remote_rules(choices, lock.clone()));
     let links = chain::load(library, found, LayerKind::Repository, problems);
-    // Only what was read whole is merged: the bounds of each file are the bounds of the result.
+    // Only files that were read completely are merged, so the result has the bounds of each file.
     if problems.iter().any(Diagnostic::is_error) {
         return None;
     }
@@ -206,7 +206,7 @@ fn find_harness(library: &mut Library, name: &str, problems: &mut Vec<Diagnostic
     found
 }
 
-/// What to try instead of a name that `directory` does not define; `start` where it defines none.
+/// What to try instead of a name that is not in `directory`; `start` if the directory is empty.
 fn instead(layers: &Layers, directory: &str, name: &str, start: &str) -> String {
     if let Some(file) = layers.misnamed(&format!("{directory}/{name}")) {
         return format!("`{file}` is not read: its name must end in `.yaml`");
@@ -242,7 +242,7 @@ pub fn lock_file(library: &mut Library, problems: &mut Vec<Diagnostic>) -> Optio
     file
 }
 
-/// What the lock file has for a harness. What is not in it has no resource.
+/// What the lock file has for a harness. A missing entry means no resources.
 fn locked(library: &mut Library, name: &str, problems: &mut Vec<Diagnostic>) -> HarnessLock {
     let file = lock_file(library, problems);
     let found = file.and_then(|file| file.harnesses().find(|locked| locked.name == name));
@@ -318,7 +318,7 @@ impl Configs {
         }
     }
 
-    /// What the organisation's configuration says to every harness.
+    /// The organisation's settings for every harness.
     fn said_to_all(&self) -> Option<Node> {
         self.organisation_tree.as_ref().map(|tree| merge::shared(tree))
     }
@@ -365,7 +365,7 @@ fn load_config(
     }
 }
 
-/// Pins, ceilings and exceptions are the organisation's to give.
+/// Only the organisation may set pins, ceilings and exceptions.
 fn only_for_the_organisation(config: &Config, tree: Option<&Node>) -> Vec<Diagnostic> {
     let places = [
         ("policy_ceiling", config.policy_ceiling.as_ref().map(|set| set.at)),
@@ -379,7 +379,7 @@ fn only_for_the_organisation(config: &Config, tree: Option<&Node>) -> Vec<Diagno
     found.map(|(key, at)| misplaced(key, at, "the organisation's")).collect()
 }
 
-/// Who pays says what it costs: a low price would lift the organisation's budget.
+/// If the organisation sets a budget, only it may set prices: a low price would raise the budget.
 fn foreign_prices(repository: Option<&Config>, floors: &[Node]) -> Option<Diagnostic> {
     let price = repository?.prices.first()?;
     let counts_dollars =
@@ -388,7 +388,7 @@ fn foreign_prices(repository: Option<&Config>, floors: &[Node]) -> Option<Diagno
     counts_dollars.then(|| Diagnostic::error("misplaced", price.model.at, message).help("remove it here"))
 }
 
-/// A waiver without a reason, a date or a usable pattern waives nothing, and must not look as if it did.
+/// A waiver without a reason, a date or a valid pattern has no effect, so it is an error.
 fn check_waivers(config: &Config) -> Vec<Diagnostic> {
     let wrong = config.suppressions.iter().filter_map(|entry| {
         let path = entry.path.as_ref().map_or("**", |path| path.value.as_str());
@@ -438,7 +438,7 @@ fn all_built_in(library: &Library, node: Option<&Node>) -> bool {
 }
 
 /// The keys in a fixed order, without what resolution consumed: the document of `explain --resolved`. Blocks of forges
-/// stay while none was chosen, and a built-in loop without anything to check is left to be built in again.
+/// stay if none was chosen. A built-in validation loop that checks nothing is left out.
 pub fn self_contained(resolved: &Resolved) -> Node {
     let mut entries: Vec<MapEntry> = resolved.tree.entries().to_vec();
     if resolved.loop_is_built_in {

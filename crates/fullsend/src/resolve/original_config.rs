@@ -1,5 +1,5 @@
-//! Keys of `config.yaml` that the original project's runner reads. What means the same is honoured; every other key is a
-//! warning, so that nobody believes that it holds here.
+//! Keys of `config.yaml` that the original project's runner reads. Keys with the same meaning work; every other key is
+//! a warning, so that nobody relies on it.
 
 use yaml::{Diagnostic, Node, Value};
 
@@ -17,7 +17,7 @@ const NOT_HONOURED: &[(&str, &str)] = &[
     ("repos", "run fullsend in each repository"),
 ];
 
-/// The tree without those keys, and what there is to say about them.
+/// The tree without those keys, and the warnings about them.
 pub fn without_original_keys(tree: &Node) -> (Node, Vec<Diagnostic>) {
     let Value::Map(entries) = &tree.value else { return (tree.clone(), Vec::new()) };
     let mut kept = Vec::new();
@@ -29,7 +29,7 @@ pub fn without_original_keys(tree: &Node) -> (Node, Vec<Diagnostic>) {
         } else if entry.key == "agents" {
             said.extend(agents(&entry.node));
         } else if entry.key == "kill_switch" && entry.node.value == Value::Bool(false) {
-            // Nothing is stopped: the same as without it.
+            // Off: it has no effect.
         } else {
             kept.push(entry.clone());
         }
@@ -37,7 +37,7 @@ pub fn without_original_keys(tree: &Node) -> (Node, Vec<Diagnostic>) {
     (Node::new(tree.at, Value::Map(kept)), said)
 }
 
-/// An entry that names `harness/NAME.yaml` under its own name says what holds anyway.
+/// An entry that maps NAME to `harness/NAME.yaml` is the default anyway.
 fn agents(list: &Node) -> Vec<Diagnostic> {
     let Value::List(items) = &list.value else {
         let message = "`agents` must be a list";

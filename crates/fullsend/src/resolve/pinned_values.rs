@@ -1,5 +1,5 @@
 //! The organisation's own values for a harness: the merged harness must be at least as strict. They are read from the
-//! organisation's files, so that a nearer file that replaces one of them removes nothing.
+//! organisation's files, so that a nearer file that replaces one of them removes no pin.
 
 use yaml::{Diagnostic, Node, Shape, Value, replace};
 

@@ -128,10 +128,10 @@ pub fn weakenings(library: &Library, floors: &[Node], caps: Option<&Node>, merge
     pinned.chain(capped).chain(weaker_rules(floors, merged)).collect()
 }
 
-/// The words of `security.rules`, strictest first.
+/// The actions of `security.rules`, strictest first.
 const RULE_ACTIONS: Pin = Pin::NotWeaker(&["on", "report", "off"]);
 
-/// Rules of the guard that are weaker than the organisation says, by their own name or all together.
+/// Rules of the guard that are weaker than the organisation's pin for their name or for all rules.
 fn weaker_rules(floors: &[Node], merged: &Node) -> Vec<Weakening> {
     let rules = merged.find(RULES).map_or(&[][..], |rules| rules.entries());
     let weakening = |entry: &MapEntry, floor: &Node| {
@@ -200,7 +200,7 @@ fn weaker(pin: Pin, floor: &Node, chosen: &Node) -> Option<(Span, String)> {
             let rank = |word: &str| words.iter().position(|known| *known == word);
             if rank(&is) > rank(&was) { changed() } else { None }
         }
-        // A number that cannot be compared is not known to be smaller.
+        // A number that cannot be compared counts as weaker.
         Pin::AtMost | Pin::Limit => match (chosen.number(), floor.number()) {
             (Some(is), Some(was)) if is <= was => None,
             _ => changed(),
@@ -361,7 +361,7 @@ fn is_date(text: &str) -> bool {
 /// accepted only where the organisation sets `true` too.
 pub fn repo_skills(library: &Library, floors: &[Node], merged: &Node) -> Option<Diagnostic> {
     let node = merged.get("allow_repo_skills").filter(|node| node.value == Value::Bool(true))?;
-    // Where the organisation says `false` it is a pin like any other.
+    // If the organisation sets `false`, it is a pin like any other.
     let said = floors.iter().any(|floor| floor.get("allow_repo_skills").is_some());
     (!said && library.layer_of(node.at) == LayerKind::Repository).then(|| {
         Diagnostic::error("pinned", node.at, "`allow_repo_skills` can only be turned on by the organisation")

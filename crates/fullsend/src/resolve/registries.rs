@@ -1,5 +1,5 @@
-//! The registries that a host's package managers are set to, from the text of their configuration. Private mirrors work
-//! so without another line. It reads no file itself.
+//! The registries of a host's package managers, from the text of their configuration, so that private mirrors work
+//! without further settings. It reads no file itself.
 
 /// One registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ fn urls(format: RegistryFormat, text: &str) -> Vec<&str> {
     }
 }
 
-/// Only hosts with a name: what a URL holds beside them is not looked at, and its credentials least of all.
+/// Only hosts with a name. Nothing else of a URL is used, above all no credentials.
 fn registry(network: &'static str, url: &str) -> Option<Registry> {
     let url = url.strip_prefix("sparse+").unwrap_or(url);
     let (scheme, rest) = url.split_once("://")?;

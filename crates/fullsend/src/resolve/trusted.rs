@@ -1,5 +1,5 @@
-//! The repository's layer as it is at a trusted commit. A pull request must not be judged by the rules that it brings
-//! along, so in CI the layer is read from the base, not from the head.
+//! The repository's layer as it is at a trusted commit. A pull request must not be judged by its own rules, so in CI
+//! the layer is read from the base, not from the head.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ struct Blob {
     path: String,
 }
 
-/// Writes a directory of the repository, as it is at `reference`, below `into`, and says whether there was any.
+/// Writes a directory of the repository, as it is at `reference`, below `into`. Returns whether the commit has it.
 pub fn checkout(
     repository: &Path,
     reference: &str,
@@ -89,7 +89,7 @@ pub fn checkout(
     Ok(!blobs.is_empty())
 }
 
-/// Whether the repository's files, as they are, have any in a directory.
+/// Whether the working tree has files in a directory.
 pub fn is_tracked(repository: &Path, directory: &str) -> Result<bool, TrustedError> {
     let arguments = ["ls-files", "-z", "--", &format!(":(top,literal){directory}")];
     let reader = open(repository, "the index", "list the files")?;
@@ -132,7 +132,7 @@ fn is_safe(path: &str, below: &str) -> bool {
     path.starts_with(below) && !path.split('/').any(|part| part.is_empty() || part == "." || part == "..")
 }
 
-/// A path that occurs twice, or that is a directory of another path: written out, one would redirect the other.
+/// A path that occurs twice, or that is a parent of another path: on disk one would redirect the other.
 fn ambiguous(blobs: &[Blob]) -> Option<String> {
     let paths: std::collections::BTreeSet<&str> = blobs.iter().map(|blob| blob.path.as_str()).collect();
     let doubled = paths.len() < blobs.len();

@@ -24,12 +24,13 @@ pub enum Strictness {
 /// Never given to a run: they would let it act as the CI job itself.
 const WITHHELD: &[&str] = &["ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"];
 
-/// A variable's value, unless it is one that no run gets.
+/// A variable's value, unless no run may get it.
 pub fn value(environment: VariableLookup<'_>, name: &str) -> Option<String> {
     if WITHHELD.contains(&name) { None } else { environment(name) }
 }
 
-/// The variable that names the nearest directory of configuration: harnesses and their scripts find their own files by it.
+/// The variable that names the nearest directory of configuration: harnesses and their scripts use it to find their own
+/// files.
 pub const CONFIGURATION_DIRECTORY: &str = "FULLSEND_DIR";
 
 /// Its value: the repository's `.fullsend`, or the organisation's where the repository has none.
@@ -99,8 +100,8 @@ fn of_strictness(how: Strictness, code: &'static str, at: Span, message: String)
     }
 }
 
-/// The variables that a caller over the network may set: those that become variables of the agent and of scripts. What names a
-/// file, an image or a program of the host, or goes to a server, stays with the host.
+/// The variables that a caller over the network may set: those that become variables of the agent and of scripts. A
+/// caller may not set a variable that names a file, an image or a program of the host, or that goes to a server.
 pub fn settable(harness: &Harness) -> BTreeSet<String> {
     let mut wanted: BTreeSet<String> =
         harness.required_env.iter().map(|name| name.as_str().to_owned()).collect();

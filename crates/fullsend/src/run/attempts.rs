@@ -94,7 +94,7 @@ impl Attempts<'_> {
             }
             let next_conversation = match mode {
                 FeedbackMode::Append => {
-                    // No file of a rejected output may be taken for one of the next.
+                    // A file of a rejected output must not count as output of the next attempt.
                     runtime::state::empty(&ready.provisioned.sandbox, paths::OUTPUT).map_err(|error| {
                         Stop::internal(format!("cannot empty the output directory: {error}"))
                     })?;
@@ -118,7 +118,7 @@ impl Attempts<'_> {
         }
     }
 
-    /// One run of the agent and the verdict on what it made.
+    /// One run of the agent and the verdict on its output.
     fn attempt(
         &self,
         ready: &Ready,
@@ -194,8 +194,8 @@ impl Attempts<'_> {
         Ok(attempt)
     }
 
-    /// Why the run ends with this attempt, whatever its output is. An agent that stopped without finishing does not end the
-    /// run: validation says what is missing.
+    /// Why the run ends with this attempt regardless of its output. An agent that stopped without finishing does not
+    /// end the run: validation says what is missing.
     fn ended_early(&self, ready: &Ready, attempt: &Attempt) -> Option<Stop> {
         if let Some(reason) = self.guard.stop_reason() {
             return Some(Stop::security(&reason));
@@ -228,7 +228,7 @@ impl Attempts<'_> {
 
 const LONGER_CONTEXT: &str = "use a model with a longer context, or give the agent less to read";
 
-/// Why the gateway passes no further request, if that is so.
+/// Why the gateway passes no further requests, if it does not.
 fn model_stop(gateway: &Gateway) -> Option<Stop> {
     let spent = gateway.budget_refused().map(|spent| Stop::budget(&spent));
     spent.or_else(|| gateway.unavailable().map(|reason| Stop::model_unavailable(&reason)))

@@ -1,5 +1,5 @@
-//! How an operator cancels a run of another process: a file in the run's directory. The runner takes the file, says in the log
-//! who it was, and cancels the run. Nobody signals a process, because one process may have several runs.
+//! How an operator cancels a run of another process: a file in the run's directory. The runner takes the file, logs the
+//! operator's name, and cancels the run. Nobody signals a process, because one process may have several runs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::event::{OperatorActionKind, RunEvent};
 
 const FILE: &str = "cancel.json";
 
-/// How soon a runner sees the file.
+/// How often a runner looks for the file.
 const TICK: Duration = Duration::from_millis(200);
 
 /// A longer file is not one of ours.
@@ -66,7 +66,7 @@ impl CancelWatch {
             while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                 if let Some(CancelRequest { by }) = take(&file) {
                     emit.emit(RunEvent::OperatorAction { by, action: OperatorActionKind::Cancel });
-                    // A second call would end the run at once, without its order.
+                    // A second call would end the run at once, without a clean shutdown.
                     if !cancel.is_cancelled() {
                         cancel.cancel(CancelReason::Interrupted);
                     }

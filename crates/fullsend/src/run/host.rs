@@ -30,7 +30,7 @@ const PREFLIGHT_TIME: Duration = Duration::from_secs(30);
 /// How many characters of the validation script's output go into the feedback.
 const MAX_FEEDBACK: usize = 16 << 10;
 
-/// A shorter value of a secret's variable is a word that occurs everywhere.
+/// Shorter values are not masked: they occur in ordinary text.
 const MIN_SECRET: usize = 8;
 
 /// What the scripts of a run need.
@@ -63,7 +63,8 @@ fn make_guard(
     Guard::new(setup, emit)
 }
 
-/// Why the guard of a run would refuse the files of this harness. What keeps the guard from starting is not reported here.
+/// Why the guard of a run would refuse the files of this harness. Errors that keep the guard from starting are not
+/// reported here.
 pub(crate) fn refused_files(
     checked: Checked,
     library: &Library,
@@ -106,7 +107,7 @@ impl Host<'_> {
         all
     }
 
-    /// Makes the secrets in the scripts' environment known: what a script prints of them is masked.
+    /// Registers the secrets in the scripts' environment, so that they are masked in the scripts' output.
     pub(super) fn add_known_secrets(environment: &BTreeMap<String, String>, guard: &Guard) {
         for (name, value) in environment {
             if redact::names_secret(name) && value.len() >= MIN_SECRET {
@@ -161,7 +162,7 @@ impl Host<'_> {
         guard: &Guard,
         steps: &Steps<'_>,
     ) -> Result<(), Stop> {
-        // Unset would fail in a script under `set -u`.
+        // An unset variable would fail in a script with `set -u`.
         let text =
             |path: Option<&Path>| path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
         for (name, path) in [

@@ -1,6 +1,6 @@
 //! One run, from a checked harness to its post-script. Read `sequence`: it is the list of steps. Each stage returns the
-//! type that the next one takes, so that none can be left out or put in another order. A run is a library call: it installs
-//! no signal handler, prints nothing, and several can run in one process.
+//! type that the next one takes, so that no stage can be skipped or reordered. A run is a library call: it installs no
+//! signal handler, prints nothing, and several can run in one process.
 
 mod attempts;
 pub(crate) mod cancel_request;
@@ -372,7 +372,7 @@ fn save_configuration(request: &mut Request, directory: &RunDirectory) -> Result
         .map_err(|error| Stop::unwritable(&format!("cannot write configuration.json: {error}"), &error))
 }
 
-/// The label that a harness wants on a run that the guard stopped.
+/// The label that the harness sets for a run that the guard stopped.
 fn review_label(harness: &Harness) -> Option<String> {
     let escalation = &harness.security.escalation;
     (escalation.on_critical.value == OnCritical::Review).then(|| escalation.review_label.value.clone())

@@ -114,7 +114,7 @@ impl Stop {
         }
     }
 
-    /// The attempts are used up. No output at all is another outcome than wrong output.
+    /// The attempts are used up. Missing output and wrong output are different outcomes.
     pub fn rejected(rejected: &Rejected, denied: u64) -> Self {
         let first =
             rejected.violations.first().map_or(String::new(), |violation| match violation.path.as_str() {

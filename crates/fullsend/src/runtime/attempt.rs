@@ -20,7 +20,7 @@ pub struct Attempt {
     pub(super) iteration: u32,
     pub(super) ending: Ending,
     pub(super) conversation: Option<Conversation>,
-    /// What the runtime wrote about itself, by name.
+    /// The runtime's own logs, by name.
     pub(super) logs: Vec<StateFile>,
     pub(super) turns: u64,
 }
@@ -35,7 +35,7 @@ impl Attempt {
         &self.ending
     }
 
-    /// The conversation to continue, if it can be.
+    /// The conversation to continue, if that is possible.
     pub fn conversation(&self) -> Option<&Conversation> {
         self.conversation.as_ref()
     }

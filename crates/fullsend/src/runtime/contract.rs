@@ -31,16 +31,17 @@ pub struct Runtime {
     /// The hooks that a launch installs, all with one command, under the runtime's own names.
     pub hooks: &'static [(Hook, &'static str)],
     pub dialect: &'static HookDialect,
-    /// Whether its hooks also work from a file that is not in `/etc`. A sandbox on a gateway has no other place for them.
+    /// Whether its hooks also work from a file outside `/etc`. A sandbox on an OpenShell gateway cannot write to
+    /// `/etc`.
     pub movable_hooks: bool,
-    /// Whether a hook's process that dies or hangs stops the call by itself. If not, the model gateway stops the run.
+    /// Whether the runtime stops a call whose hook dies or hangs. If not, the model gateway stops the run.
     pub dead_hook_blocks: bool,
     /// Whether a hook can change what the model sees of a result. If not, the model gateway does.
     pub hook_rewrites: bool,
     /// The log that it leaves beside its transcript.
     pub debug_log: Option<&'static str>,
     pub has_plugins: bool,
-    /// The other options of a harness or an agent that it would have to ignore.
+    /// The options of a harness or an agent that it does not support.
     pub refused_options: fn(&Checked) -> Vec<RefusedOption>,
     /// Options that it honours only in part: one warning each.
     pub limited_options: fn(&Checked) -> Vec<Diagnostic>,

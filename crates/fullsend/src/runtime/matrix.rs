@@ -21,7 +21,7 @@ pub enum Works {
     /// On a result, before the model sees it.
     Results,
     CallsAndResults,
-    /// On what the runtime leaves to read.
+    /// On the transcripts and logs of the runtime.
     Artifacts,
 }
 
@@ -74,7 +74,7 @@ pub fn cell(feature: &Feature, runtime: &Runtime) -> Cell {
     }
 }
 
-/// Carried if every moment has a hook, and the hook can do what is needed.
+/// Supported if there is a hook at every moment, and the hook can do what is needed.
 fn hooks(runtime: &Runtime, moments: &[Hook], able: bool) -> Cell {
     let mut names: Vec<&str> = Vec::new();
     for (hook, name) in runtime.hooks {
@@ -95,7 +95,7 @@ pub fn without_answer(runtime: &Runtime) -> &'static str {
     }
 }
 
-/// Whether a run proves that the hooks are there, and how.
+/// Whether and how a run proves that the hooks work.
 pub fn liveness(runtime: &Runtime) -> &'static str {
     if runtime.hooked(Hook::Start) {
         "the first request to the model waits for the start hook; without it the run fails"

@@ -11,11 +11,11 @@ pub struct Package {
     pub global_directory: &'static str,
     /// The program in it.
     pub executable: &'static str,
-    /// What it is called on a PATH.
+    /// The program's name on a PATH.
     pub command: &'static str,
     /// The version that we test with and install.
     pub tested: Version,
-    /// What npm must find it to be, by `{arch}`.
+    /// The integrity digest that npm must compute, by `{arch}`.
     pub integrity: &'static [(&'static str, &'static str)],
     /// The first one that is not accepted.
     pub below: Version,

@@ -1,5 +1,5 @@
-//! The files of a runtime inside the sandbox. Read from outside without following links, to keep a conversation; written
-//! and removed from inside, to continue it or to start afresh.
+//! The files of a runtime inside the sandbox. They are read from outside, without following links, to store a
+//! conversation. They are written and removed from inside, to continue it or to start anew.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -185,7 +185,7 @@ fn clear(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Errors that mean "there is no such file here", whatever an agent put in its place.
+/// Errors that mean that the file does not exist, whatever the agent put in its place.
 fn is_absent(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::LOOP | Errno::NOTDIR))
 }
@@ -216,7 +216,7 @@ mod tests {
             put(&at("config").join(&file.path), &mut &file.contents[..]).unwrap();
         }
         assert_eq!(read(root.as_fd(), "config").unwrap(), kept);
-        // A directory in a file's place gives way too.
+        // Remove a directory that is in the file's place, too.
         std::fs::create_dir(at("config/e")).unwrap();
         put(&at("config/e"), &mut &b"three"[..]).unwrap();
         assert_eq!(read_file(root.as_fd(), "config/e").unwrap().unwrap(), b"three");

@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(all(&[&longest, b"\nb"]).len(), 2);
     }
 
-    /// A stream without an end and without a line in it costs no more than one line.
+    /// An endless stream without a line break uses no more memory than one line.
     #[test]
     fn buffered_bytes_are_bounded() {
         let mut lines = Lines::default();
@@ -196,7 +196,7 @@ mod tests {
             assert!(lines.begun.capacity() <= 2 * MAX_LINE, "{}", lines.begun.capacity());
         }
         assert_eq!(lines.begun.capacity(), 0, "what is left out is not kept");
-        // Nobody listens: the reader waits with a few lines and does not read on.
+        // Nobody receives: the reader holds a few lines and stops reading.
         let (reader, mut writer) = std::io::pipe().unwrap();
         let unheard = read_ahead(reader);
         let written = std::thread::spawn(move || {

@@ -11,7 +11,7 @@ use sandbox::HostPrograms;
 /// The variable that sets the bound, in mebibytes.
 pub const VARIABLE: &str = "FULLSEND_HOST_MEMORY_MB";
 
-/// No machine is too small for git.
+/// The lowest bound: git needs this much.
 const LEAST: u64 = 1 << 30;
 
 /// The group of the runs of this process, as long as one holds it.

@@ -28,7 +28,7 @@ use sandbox::HostPrograms;
 /// The variable in which a server finds the token that it must ask for.
 pub const TOKEN: &str = "FULLSEND_API_TOKEN";
 
-/// Under which names the sandbox knows them.
+/// The domain of their names inside.
 const DOMAIN: &str = "api.fullsend.internal";
 
 /// Longer than the supervisor takes to end everything.
@@ -43,7 +43,7 @@ pub struct ApiServers {
 struct Running {
     service: HostService,
     token: Secret,
-    /// The supervisor ends everything when this closes; so does the kernel for it when this process dies.
+    /// The supervisor ends everything when this closes; the kernel closes it when this process dies.
     lifeline: Option<ChildStdin>,
     supervisor: u32,
     watcher: Option<JoinHandle<()>>,
@@ -137,7 +137,7 @@ fn environment(
     for (name, value) in server.env.0.iter() {
         let value =
             value.expand(around.variables).map_err(|unset| format!("needs {unset}, which is not set"))?;
-        // What the server holds so that the agent need not must not come out through the server's own words.
+        // The server's output must not reveal the secrets that the server keeps from the agent.
         if redact::find_secret_in_field(&name.value, &value).is_some() {
             around.guard.add_known_value(&name.value, &value).map_err(|error| error.to_string())?;
         }

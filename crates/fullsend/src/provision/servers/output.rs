@@ -16,13 +16,13 @@ const MAX_BYTES: usize = 1 << 20;
 
 const PIECE: usize = 8 << 10;
 
-/// How long the last output is waited for; only a process that outlives the supervisor could keep a stream open.
+/// How long to wait for the last output; only a process that outlives the supervisor could keep a stream open.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) struct Output {
     log: Arc<Mutex<Log>>,
     guard: Guard,
-    /// Each says when a stream was read to its end.
+    /// Each receives when a stream was read to its end.
     readers: Vec<Receiver<()>>,
 }
 
@@ -33,7 +33,7 @@ struct Log {
 
 impl Output {
     pub(super) fn create(path: &Path, guard: &Guard) -> std::io::Result<Self> {
-        // A fresh attempt starts the servers anew, and goes on with their logs.
+        // A fresh attempt restarts the servers and appends to their logs.
         let log = Log { file: File::options().create(true).append(true).open(path)?, left: MAX_BYTES };
         Ok(Self { log: Arc::new(Mutex::new(log)), guard: guard.clone(), readers: Vec::new() })
     }
@@ -51,7 +51,7 @@ impl Output {
         });
     }
 
-    /// Waits until all that was said is kept.
+    /// Waits until all output is saved.
     pub(super) fn finish(self) {
         for reader in self.readers {
             let _ended = reader.recv_timeout(PATIENCE);

@@ -22,7 +22,7 @@ const GRACE: Duration = Duration::from_millis(400);
 
 const TICK: Duration = Duration::from_millis(10);
 
-/// How often remaining children are searched: they become ours one generation at a time.
+/// How often to search for remaining children: they become ours one generation at a time.
 const SWEEPS: usize = 50;
 
 pub fn main(arguments: &[OsString]) -> ExitCode {

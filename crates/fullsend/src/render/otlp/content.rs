@@ -1,4 +1,5 @@
-//! What was said and done, as attributes of spans. It is exported only on request, and as it is recorded: redacted and bounded.
+//! Messages and tool calls, as attributes of spans. They are exported only on request, redacted and bounded as in the
+//! record.
 
 use std::collections::BTreeMap;
 

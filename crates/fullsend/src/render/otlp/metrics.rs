@@ -65,7 +65,7 @@ impl Histogram {
     }
 }
 
-/// From when to when the numbers count, and how.
+/// The time range of the numbers, and their temporality.
 struct Interval {
     start: String,
     end: String,

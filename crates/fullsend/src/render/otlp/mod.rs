@@ -1,5 +1,5 @@
-//! A run for OpenTelemetry, in OTLP's JSON form: spans and metrics by the conventions for generative AI. They hold names, times,
-//! amounts and outcomes. What was said and done is in them only if the options ask for it.
+//! A run for OpenTelemetry, in OTLP's JSON form: spans and metrics by the conventions for generative AI. They hold
+//! names, times, amounts and outcomes. Messages and tool data are in them only if the options ask for it.
 
 mod content;
 mod metrics;
@@ -24,14 +24,14 @@ const SERVICE: &str = "fullsend";
 pub struct OtlpOptions {
     /// Attributes of the program that reports; `service.name` among them replaces ours.
     pub resource: Vec<(String, String)>,
-    /// Where the run's span hangs.
+    /// The parent of the run's span.
     pub parent: Option<TraceParent>,
     /// Whether spans hold messages, and the input and output of tools.
     pub captures_content: bool,
     pub temporality: Temporality,
 }
 
-/// Since when a metric counts. A run is reported once, so both hold the same numbers.
+/// The temporality of metrics. A run is reported once, so both have the same numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Temporality {
     #[default]
@@ -47,7 +47,7 @@ pub struct TraceParent {
 }
 
 impl TraceParent {
-    /// Reads `00-TRACE-SPAN-FLAGS`. Anything else is no parent, as the specification wants it.
+    /// Reads `00-TRACE-SPAN-FLAGS`. Any other text is ignored, as the specification requires.
     pub fn parse(text: &str) -> Option<Self> {
         let parts: Vec<&str> = text.trim().split('-').collect();
         let [version, trace, span, _flags] = parts[..] else { return None };
@@ -72,7 +72,7 @@ impl BatchLimit {
     /// Everything in one request.
     pub const NONE: Self = Self { spans: usize::MAX, bytes: usize::MAX };
 
-    /// A span that is larger than a request may be has one of its own.
+    /// A span that is larger than the limit gets its own request.
     fn split(self, spans: Vec<Json>) -> Vec<Vec<Json>> {
         let mut batches: Vec<Vec<Json>> = Vec::new();
         let mut bytes = 0;
@@ -167,7 +167,7 @@ fn provider(wire: Wire) -> &'static str {
     }
 }
 
-/// With those that a cache saved: the conventions count them all.
+/// Cached tokens included, as the conventions require.
 fn input_tokens(usage: &TokenUsage) -> u64 {
     usage.total().saturating_sub(usage.output)
 }

@@ -244,7 +244,7 @@ impl<'a> SpanBuilder<'a> {
     }
 }
 
-/// The same run gives the same ids, so that a second export repeats spans and adds none.
+/// The same run has the same ids, so that a second export adds no new spans.
 fn span_id(seed: &str, number: u64) -> String {
     hex(&Sha256::digest(format!("{seed}/{number}"))[..8])
 }

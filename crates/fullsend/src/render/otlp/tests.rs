@@ -1,4 +1,4 @@
-//! A small run, exported with and without what was said in it.
+//! A small run, exported with and without its messages.
 
 use serde_json::{Value as Json, json};
 

@@ -94,8 +94,8 @@ fn name_of(tool: &str) -> &str {
     if tool == "Task" { "Agent" } else { tool }
 }
 
-/// Everything that the model gave is there, unchanged. Only known defaults are added, and none of them is text: no part of
-/// a command can come from elsewhere.
+/// Everything that the model sent is there, unchanged. Only known defaults may be added. None of them is text, so every
+/// part of a command comes from the model.
 fn same(asked: (&str, &Json), hooked: (&str, &Json)) -> bool {
     let (Json::Object(given), Json::Object(used)) = (asked.1, hooked.1) else {
         return name_of(asked.0) == name_of(hooked.0) && asked.1 == hooked.1;

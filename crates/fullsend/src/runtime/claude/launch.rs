@@ -23,7 +23,7 @@ use crate::runtime::{options, output, paths, prompt, schema};
 /// Its debug log.
 pub const DEBUG_LOG: &str = "claude-debug.log";
 
-/// They choose another service, address or login than the gateway's.
+/// Variables that choose another service, address or login than the gateway's.
 pub const MODEL_VARIABLES: &[&str] = &[
     "CLAUDE_CODE_USE_BEDROCK",
     "CLAUDE_CODE_USE_VERTEX",
@@ -50,7 +50,7 @@ pub const MODEL_VARIABLES: &[&str] = &[
     "ANTHROPIC_UNIX_SOCKET",
 ];
 
-/// A larger schema does not fit on a command line. The output is checked all the same.
+/// A larger schema does not fit on a command line. The host checks the output in any case.
 const MAX_SCHEMA: usize = 100 << 10;
 
 pub fn attempt(
@@ -90,7 +90,7 @@ fn prepare(context: &LaunchContext<'_>, request: &AttemptRequest) -> Result<Stri
     let failed = |source| RuntimeError::State { what: "the conversation cannot be put back", source };
     let config = settings::CONFIG_DIRECTORY;
     state::empty(context.sandbox, config).map_err(failed)?;
-    // What is not mounted there is gone too.
+    // This also removes everything there that is not mounted.
     context.sandbox.deliver().map_err(|error| RuntimeError::Start(CommandError::Openshell(error)))?;
     let Some(conversation) = &request.conversation else { return Ok(uuid::Uuid::new_v4().to_string()) };
     for file in &conversation.files {
@@ -108,7 +108,7 @@ fn arguments(context: &LaunchContext<'_>, request: &AttemptRequest, session: &st
     let mut add = |flag: &str, value: &str| words.extend([flag.to_owned(), value.to_owned()]);
     add("-p", "--verbose");
     add("--output-format", "stream-json");
-    // Only what we mounted read-only into the configuration directory: skills, and settings that say nothing.
+    // Only our read-only mounts in the configuration directory: skills, and empty settings.
     add("--setting-sources", "user");
     if checked.resolved.harness.sandbox.backend.value == Backend::Openshell {
         add("--settings", &settings::hooks_file());
@@ -167,7 +167,7 @@ fn environment(context: &LaunchContext<'_>) -> Vec<(std::ffi::OsString, std::ffi
         .collect()
 }
 
-/// Which models Claude Code takes for its families, also for small tasks of its own.
+/// Which models Claude Code uses for its families, also for its own small tasks.
 const MODEL_NAMES: &[&str] = &[
     "ANTHROPIC_DEFAULT_OPUS_MODEL",
     "ANTHROPIC_DEFAULT_SONNET_MODEL",

@@ -32,7 +32,7 @@ pub fn servers_file() -> String {
     format!("{}/mcp.json", paths::LAUNCH)
 }
 
-/// The hooks, where there is no place for managed settings. Another file can switch these off; then the model gateway stops
+/// The hooks, if managed settings cannot be mounted. Another file can switch these off; then the model gateway stops
 /// the run.
 pub fn hooks_file() -> String {
     format!("{}/settings.json", paths::LAUNCH)
@@ -73,7 +73,8 @@ fn managed(guard: &Guard) -> Json {
         "allowManagedHooksOnly": true,
         "disableAllHooks": false,
         "enableAllProjectMcpServers": false,
-        // The policy says which hosts may be fetched from; the list that Claude Code asks for is on another host.
+        // The policy decides which hosts may be fetched from, so Claude Code need not ask Anthropic's server for its
+        // own list.
         "skipWebFetchPreflight": true,
         "includeCoAuthoredBy": false,
         "cleanupPeriodDays": 3650,

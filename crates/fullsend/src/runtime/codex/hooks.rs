@@ -77,8 +77,8 @@ fn replacement(_: &Json, cleaned: &Json) -> HookAnswer {
     HookAnswer::json(&json!({ "decision": "block", "reason": text }))
 }
 
-/// `exec_command` returns what a command printed so far, `write_stdin` what it printed since. Both start with a few lines of
-/// Codex's own, unless a hook replaced the text.
+/// `exec_command` returns the output so far, `write_stdin` the output since then. Codex adds a few lines at the start
+/// of both, unless a hook replaced the text.
 fn portion(call: &ToolCall, text: &str) -> Option<OutputChunk> {
     let head = head(text);
     let running = head.lines().find_map(|line| line.strip_prefix("Process running with session ID "));
@@ -107,7 +107,7 @@ fn name_of(tool: &str) -> &str {
     if matches!(tool, "exec_command" | "shell" | "shell_command" | "local_shell") { "Bash" } else { tool }
 }
 
-/// The hook gets the command alone; the model gave it under its tool's own name for it.
+/// The hook gets only the command; in the model's call the key depends on the tool.
 fn same(asked: (&str, &Json), hooked: (&str, &Json)) -> bool {
     if hooked.0 != "Bash" && hooked.0 != "apply_patch" {
         return asked == hooked;
@@ -140,7 +140,7 @@ mod tests {
         ToolCall { id: String::new(), name: name.to_owned(), input }
     }
 
-    /// What Codex sends when a command prints these parts, one for each look at it.
+    /// What Codex sends when a command prints these parts, one part per result.
     fn results(parts: &[String]) -> Vec<(ToolCall, String)> {
         let result = |(number, part): (usize, &String)| {
             let how = match number + 1 {

@@ -101,7 +101,7 @@ fn configuration(spec: &LaunchSpec<'_>) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// Its tools are its own, and its turns are bounded by the budget alone.
+/// An agent cannot list its tools, and only the budget bounds its turns.
 pub fn refused_options(checked: &Checked) -> Vec<RefusedOption> {
     let mut refused: Vec<RefusedOption> = mcp::refused_sse(checked).collect();
     let mut refuse = |at, option: &str, instead: &str| {
@@ -132,8 +132,8 @@ pub fn refused_options(checked: &Checked) -> Vec<RefusedOption> {
     refused
 }
 
-/// Models that the tested version of Codex lets call tools only from code that they write (`code_mode_only` in its
-/// catalogue). The gateway sees the code and not the calls.
+/// Models that call tools only from code that they write (`code_mode_only` in the catalogue of the tested Codex). The
+/// gateway sees the code and not the calls.
 const FROM_CODE: &[&str] = &["codex-auto-review", "gpt-5.6-", "gpt-6-", "gpt-6.1-", "gpt-daybreak-"];
 
 /// Codex looks its catalogue up by the start of a name.
@@ -144,8 +144,8 @@ fn runs_from_code(model: &str) -> bool {
 /// The variable with the placeholder of the key.
 pub const KEY: &str = "FULLSEND_MODEL_KEY";
 
-/// Codex also finds skills in the repository. None is listed, because the list is ours; each is switched off, so that none
-/// can be called by its name.
+/// Codex also finds skills in the repository. We write the list, so it does not contain them. Each is also switched
+/// off, so that it cannot be called by its name.
 fn repository_skills(spec: &LaunchSpec<'_>) -> String {
     let mut text =
         "\n[skills]\ninclude_instructions = false\n\n[skills.bundled]\nenabled = false\n".to_owned();

@@ -26,7 +26,7 @@ const MAX_TASK: u64 = 64 << 20;
 /// The longest answer.
 const MAX_TOKENS: u64 = 8192;
 
-/// A larger conversation loses its oldest results. This is about half of what models hold today.
+/// A larger conversation loses its oldest results. This is about half of the context of today's models.
 const MAX_CONVERSATION: usize = 400 << 10;
 
 /// Pauses before a retry when the model is busy or cannot be reached.
@@ -58,7 +58,7 @@ pub fn main() -> std::process::ExitCode {
     };
     let (how, request) = converse(&task, &servers);
     let turns = model::wire::turns(&request.messages) as u64;
-    // Kept in one format for every model.
+    // Stored in one format for every model.
     report(&AgentReport::LoopEnd {
         how,
         turns,
@@ -113,7 +113,7 @@ fn converse(task: &AgentTask, servers: &Servers) -> (LoopEnd, ModelRequest) {
     (LoopEnd::Failed { why: format!("it did not finish within {} turns", task.max_turns) }, request)
 }
 
-/// Asks the model, with retries for errors that pass.
+/// Asks the model, and retries after temporary errors.
 fn ask_model(client: &ModelClient, request: &ModelRequest) -> Result<ModelAnswer, ClientError> {
     let mut last = Instant::now();
     let mut on_delta = |_: &model::wire::Delta| {

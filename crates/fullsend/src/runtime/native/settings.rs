@@ -39,7 +39,7 @@ pub fn refused_options(checked: &Checked) -> Vec<RefusedOption> {
 }
 
 /// `Bash(gh,jq)` gives `Bash`, as every runtime here does: the policy and the guard decide about commands. A tool that
-/// may not be used in one form may not be used at all.
+/// is disallowed for some arguments is disallowed entirely.
 pub fn limited_options(checked: &Checked) -> Vec<Diagnostic> {
     let about = checked.agent.frontmatter.iter();
     let lists = about.flat_map(|about| [&about.tools, &about.disallowed_tools]).flatten();

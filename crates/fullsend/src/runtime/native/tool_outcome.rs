@@ -1,6 +1,6 @@
-//! What a tool gives back, and how long that may be.
+//! The result of a tool, and its size limit.
 
-/// The most that a result may be.
+/// The most bytes of a result.
 pub const MAX_OUTPUT: usize = 64 << 10;
 
 /// The end of a text that was longer.

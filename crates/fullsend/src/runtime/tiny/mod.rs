@@ -1,5 +1,5 @@
-//! The smallest runtime, for tests: it starts one command inside and takes its exit for the end. It shows what a new
-//! runtime must provide, and that this folder and a row in `runtimes.rs` are enough.
+//! The smallest runtime, for tests: it starts one command inside, and the attempt ends when the command exits. It shows
+//! what a new runtime must provide, and that this folder and a row in `runtimes.rs` are enough.
 
 use std::time::Instant;
 
