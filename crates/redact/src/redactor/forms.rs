@@ -35,6 +35,15 @@ pub(crate) fn forms(value: &[u8]) -> BTreeSet<Vec<u8>> {
     forms
 }
 
+/// The forms that encoders write in lines, and the value itself.
+pub(super) fn line_forms(value: &[u8]) -> BTreeSet<Vec<u8>> {
+    let mut forms = BTreeSet::from([value.to_vec()]);
+    forms.extend(base64_forms(value));
+    forms.extend(alone_in_base64(value));
+    forms.extend([hex(value, false).into_bytes(), hex(value, true).into_bytes()]);
+    forms
+}
+
 /// The characters of base64 that depend on the value alone, wherever it is in the encoded bytes.
 fn base64_forms(value: &[u8]) -> Vec<Vec<u8>> {
     let mut forms = Vec::new();

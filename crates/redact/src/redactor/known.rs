@@ -7,7 +7,7 @@ use std::ops::Range;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use super::marker::{self, Marker};
-use super::{Mask, Redactor, ValueTooShort, forms, wrapped};
+use super::{Mask, Redactor, ValueTooShort, broken, forms, wrapped};
 use crate::steps;
 
 /// A shorter fragment reveals nothing.
@@ -20,10 +20,14 @@ const MAX_FAST_ANCHORS: usize = 1_000;
 #[derive(Default)]
 pub(super) struct KnownValues {
     names: Vec<String>,
+    /// The values and their long lines, each with its value.
+    lines: Vec<(usize, Vec<u8>)>,
     markers: Vec<String>,
     forms: Vec<Form>,
     anchors: Vec<Anchor>,
     automaton: Option<AhoCorasick>,
+    /// The same values without what may break them, to be found in bytes without it.
+    unbroken: Option<Box<KnownValues>>,
 }
 
 struct Form {
@@ -43,6 +47,8 @@ pub(super) struct KnownScan {
     pub(super) values: Vec<Range<usize>>,
     /// From here to the end the bytes may be the start of a value.
     pub(super) unfinished: Option<usize>,
+    /// The bytes of such a start, if it is long enough to reveal something.
+    pub(super) cut: Vec<Range<usize>>,
 }
 
 impl KnownScan {
@@ -69,6 +75,7 @@ impl KnownValues {
             known.add(trimmed);
         }
         known.build();
+        known.unbroken = known.without_breaks().map(Box::new);
         Ok(known)
     }
 
@@ -85,6 +92,24 @@ impl KnownValues {
         self.forms.iter().map(|form| form.bytes.len()).max().unwrap_or(0)
     }
 
+    /// How many bytes before a place may belong to a value that ends there.
+    pub(super) fn longest_reach(&self) -> usize {
+        let broken = self.unbroken.as_ref().map_or(0, |unbroken| unbroken.longest_form());
+        self.longest_form().max(broken * broken::MAX_GROWTH)
+    }
+
+    fn without_breaks(&self) -> Option<Self> {
+        let mut forms: Vec<Form> = Vec::new();
+        for (owner, value) in &self.lines {
+            let joined = forms::line_forms(value).into_iter().map(|form| broken::join(&form).bytes);
+            let found = joined.filter(|bytes| bytes.len() >= broken::MIN_FORM);
+            forms.extend(found.map(|bytes| Form { bytes, owner: *owner }));
+        }
+        let mut unbroken = Self { names: self.names.clone(), forms, ..Self::default() };
+        unbroken.build();
+        unbroken.automaton.is_some().then_some(unbroken)
+    }
+
     fn add(&mut self, value: &[u8]) {
         let owner = self.names.len() - 1;
         let mut parts = vec![value];
@@ -97,6 +122,7 @@ impl KnownValues {
             );
         }
         for part in parts {
+            self.lines.push((owner, part.to_vec()));
             self.forms.extend(forms::forms(part).into_iter().map(|bytes| Form { bytes, owner }));
         }
     }
@@ -125,8 +151,28 @@ impl KnownValues {
         self.forms.iter().any(|form| memchr::memmem::find(text.as_bytes(), &form.bytes).is_some())
     }
 
-    /// Finds whole values and most of a value in bytes of any encoding, and the start of one at the end.
+    /// Finds whole values and most of a value in bytes of any encoding, and the start of one at the end; also such that are
+    /// broken into lines.
     pub(super) fn scan(&self, bytes: &[u8]) -> KnownScan {
+        let mut scan = self.scan_whole(bytes);
+        let end = bytes.len();
+        scan.cut.extend(scan.unfinished.filter(|start| end - start >= MIN_FRAGMENT).map(|start| start..end));
+        let Some(unbroken) = &self.unbroken else { return scan };
+        let joined = broken::join(bytes);
+        if joined.bytes.len() == bytes.len() {
+            return scan;
+        }
+        let found = unbroken.scan_whole(&joined.bytes);
+        scan.values.extend(found.values.into_iter().flat_map(|value| joined.pieces(&value)));
+        let end = joined.bytes.len();
+        if let Some(start) = found.unfinished.filter(|start| end - start >= MIN_FRAGMENT) {
+            scan.starts_at(joined.place(start));
+            scan.cut.extend(joined.pieces(&(start..end)));
+        }
+        scan
+    }
+
+    fn scan_whole(&self, bytes: &[u8]) -> KnownScan {
         let mut scan = KnownScan::default();
         let Some(automaton) = &self.automaton else { return scan };
         for hit in automaton.find_overlapping_iter(bytes) {

@@ -20,8 +20,14 @@ impl StreamMasker {
     /// Returns what may pass, masked.
     pub fn push(&mut self, redactor: &Redactor, portion: &[u8]) -> Vec<u8> {
         self.window.extend_from_slice(portion);
-        let scan = redactor.known.scan(&self.window);
-        let held = scan.unfinished.filter(|start| self.window.len() - start >= MIN_HELD);
+        let mut scan = redactor.known.scan(&self.window);
+        let length = self.window.len();
+        let most = redactor.known.longest_reach();
+        let held = scan.unfinished.filter(|start| (MIN_HELD..=most).contains(&(length - start)));
+        if held.is_none() {
+            // A start that is followed by more line ends than a value has: it waits no longer.
+            scan.values.append(&mut scan.cut);
+        }
         let end = held.unwrap_or(self.window.len()).max(self.passed);
         self.pass(redactor, end, &scan.values)
     }
@@ -31,9 +37,7 @@ impl StreamMasker {
     pub fn flush(&mut self, redactor: &Redactor) -> Vec<u8> {
         let mut scan = redactor.known.scan(&self.window);
         let end = self.window.len();
-        scan.values.extend(
-            scan.unfinished.filter(|start| end - start >= super::known::MIN_FRAGMENT).map(|start| start..end),
-        );
+        scan.values.append(&mut scan.cut);
         self.pass(redactor, end, &scan.values)
     }
 
@@ -52,7 +56,7 @@ impl StreamMasker {
             }
         }
         self.passed = end;
-        let keep = redactor.known.longest_form();
+        let keep = redactor.known.longest_reach();
         let surplus = self.passed.saturating_sub(keep);
         self.window.drain(..surplus);
         self.passed -= surplus;
@@ -115,6 +119,49 @@ mod tests {
         assert_eq!(masked(&[format!("a {}", &VALUE[..10]).as_bytes()]), format!("a {}", "*".repeat(10)));
         // The first characters of a token are not secret.
         assert_eq!(masked(&[b"ghp_Zk3 other"]), "ghp_Zk3 other");
+    }
+
+    /// As `base64 -w`, PEM, hexdumps, JSON and HTML break them.
+    #[test]
+    fn values_that_are_broken_into_lines_are_overwritten() {
+        use base64::Engine;
+        use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+        let long = format!("{}{VALUE}{}", "before it ".repeat(5), " after it".repeat(9));
+        let hex: String = long.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let alone: String = VALUE.bytes().map(|byte| format!("{byte:02X}")).collect();
+        let texts = [STANDARD.encode(&long), URL_SAFE.encode(&long), STANDARD.encode(VALUE), hex, alone];
+        let breaks = [
+            "\n", "\r\n", "\\n", "\\r\\n", "\n    ", "\\\\n", "%0D%0A", "&#10;", "\\u000a", "<br>\n",
+            "\",\n\"",
+        ];
+        for (text, between) in texts.iter().flat_map(|text| breaks.map(|between| (text, between))) {
+            for width in [1, 20, 64, 76] {
+                let lines: Vec<&str> =
+                    text.as_bytes().chunks(width).map(|line| std::str::from_utf8(line).unwrap()).collect();
+                let broken = format!("x {} y", lines.join(between));
+                let secret: Vec<char> = masked(&[broken.as_bytes()]).chars().filter(|c| *c == '*').collect();
+                for size in [3, 33] {
+                    let portions: Vec<&[u8]> = broken.as_bytes().chunks(size).collect();
+                    let out = masked(&portions);
+                    let stars = out.matches('*').count();
+                    assert!(stars >= VALUE.len(), "{width} {between:?} {size}: {out}");
+                    assert!(stars + 8 >= secret.len(), "{width} {between:?} {size}: {out}");
+                    assert_eq!(out.matches(between).count(), broken.matches(between).count(), "{out}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_start_is_not_held_back_for_ever() {
+        let redactor = redactor();
+        let mut masker = StreamMasker::default();
+        masker.push(&redactor, &VALUE.as_bytes()[..12]);
+        for _ in 0..1_000 {
+            masker.push(&redactor, &[b'\n'; 100]);
+        }
+        assert!(masker.window.len() < 10_000, "{}", masker.window.len());
+        assert!(!masker.has_held_bytes());
     }
 
     #[test]
