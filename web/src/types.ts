@@ -424,7 +424,7 @@ export type RequestedOperation = {
 export type ConnectionDecision = "allowed" | "denied" | "audited" | "failed";
 
 /** Why a request was refused. The client reads the same word in `X-Fullsend-Refusal` and in the response's JSON. */
-export type RefusalCode = "policy_denied" | "address_denied" | "caller_unknown" | "bad_host" | "malformed_request" | "credential_endpoint_mismatch" | "credential_unavailable" | "credential_injection_failed" | "guard_denied" | "upstream_unreachable" | "upstream_broken";
+export type RefusalCode = "policy_denied" | "address_denied" | "caller_unknown" | "bad_host" | "malformed_request" | "credential_endpoint_mismatch" | "credential_unavailable" | "credential_injection_failed" | "guard_denied" | "upstream_unreachable" | "upstream_broken" | "proxy_busy";
 
 export type ConnectionEvent = {
   via: Via;

@@ -134,6 +134,7 @@ pub enum RefusalCode {
     GuardDenied,
     UpstreamUnreachable,
     UpstreamBroken,
+    ProxyBusy,
 }
 
 impl RefusalCode {
@@ -150,6 +151,7 @@ impl RefusalCode {
             Self::GuardDenied => "guard_denied",
             Self::UpstreamUnreachable => "upstream_unreachable",
             Self::UpstreamBroken => "upstream_broken",
+            Self::ProxyBusy => "proxy_busy",
         }
     }
 }

@@ -35,6 +35,8 @@ pub enum BodyError {
     /// The check refused a portion.
     Refused,
     TooLarge,
+    /// A body that is held whole found no memory.
+    NoMemory,
 }
 
 /// Gets every portion of a body before it is written.
@@ -65,6 +67,7 @@ impl fmt::Display for BodyError {
             Self::Timeout => f.write_str("no byte of the body moved for too long"),
             Self::Refused => f.write_str("the body holds something that must not leave"),
             Self::TooLarge => f.write_str("the body is too large to have its placeholders replaced"),
+            Self::NoMemory => f.write_str("no memory is left to hold the body"),
         }
     }
 }
@@ -73,7 +76,7 @@ impl std::error::Error for BodyError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Read(source) | Self::Write(source) => Some(source),
-            Self::Cut | Self::Chunk | Self::Timeout | Self::Refused | Self::TooLarge => None,
+            Self::Cut | Self::Chunk | Self::Timeout | Self::Refused | Self::TooLarge | Self::NoMemory => None,
         }
     }
 }
@@ -136,44 +139,33 @@ where
     Ok(here.len() as u64 + relay_body(from, to, rest, idle, filter).await?)
 }
 
-/// Reads a whole body, if it is not larger than `most`.
+/// Reads a whole body, if it is not larger than `most` and `has_memory` for each of its portions. Of a body that is not
+/// held some more is taken in: a client that is still sending would not read why its body is refused.
 pub async fn collect_body<R: AsyncRead + Unpin>(
     from: &mut HeadReader<R>,
     framing: Framing,
     most: u64,
     idle: Duration,
-) -> Result<Vec<u8>, BodyError> {
-    collect(from, framing, most, 0, idle).await
-}
-
-/// Reads a whole body as `collect_body` does, but takes in some more than `most`: a client that is still sending would not
-/// read why its body is refused.
-pub async fn collect_or_drain<R: AsyncRead + Unpin>(
-    from: &mut HeadReader<R>,
-    framing: Framing,
-    most: u64,
-    idle: Duration,
-) -> Result<Vec<u8>, BodyError> {
-    collect(from, framing, most, MAX_DRAINED, idle).await
-}
-
-async fn collect<R: AsyncRead + Unpin>(
-    from: &mut HeadReader<R>,
-    framing: Framing,
-    most: u64,
-    drained: u64,
-    idle: Duration,
+    has_memory: &mut (dyn FnMut(u64) -> bool + Send),
 ) -> Result<Vec<u8>, BodyError> {
     let mut out = Vec::new();
     let mut taken = 0;
+    let mut dropped = 0;
+    let mut lacks_memory = false;
     let mut check = |portion: &[u8]| {
-        taken += portion.len() as u64;
-        if taken <= most {
+        let length = portion.len() as u64;
+        taken += length;
+        lacks_memory = lacks_memory || (taken <= most && !has_memory(length));
+        if taken <= most && !lacks_memory {
             out.extend_from_slice(portion);
+        } else {
+            out = Vec::new();
+            dropped += length;
         }
-        taken > most + drained
+        dropped > MAX_DRAINED
     };
     match relay_body(from, &mut tokio::io::sink(), framing, idle, &mut check).await {
+        Ok(_) | Err(BodyError::Refused) if lacks_memory => Err(BodyError::NoMemory),
         Ok(_) if taken <= most => Ok(out),
         Ok(_) | Err(BodyError::Refused) => Err(BodyError::TooLarge),
         Err(error) => Err(error),

@@ -9,7 +9,7 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-pub use body::{BodyError, BodyFilter, Framing, collect_body, collect_or_drain, relay_message};
+pub use body::{BodyError, BodyFilter, Framing, collect_body, relay_message};
 pub use fields::{Fields, HeadError};
 pub use head::{HttpVersion, RequestHead, RequestTarget, ResponseHead};
 pub use reader::{HeadReader, MAX_HEAD_BYTES};

@@ -2,7 +2,7 @@
 //! What is sent are the bytes that were decided.
 
 use super::admission::AdmittedConnection;
-use super::content_encoding::decode;
+use super::content_encoding::{DecodingLimits, EncodingError, decode};
 use super::outgoing_check::{MessageCheck, watch};
 use super::readings;
 use super::record::ConnectionRecord;
@@ -13,6 +13,9 @@ use policy::{
     BodyRequest, CanonicalPath, Denial, InspectedRequest, Operation, Operations, PolicyDecision, Query,
     RequestAction, RpcIds, rpc_ids, too_large,
 };
+
+/// Of a value of JSON or a name of GraphQL in memory, with its share of the lists around it.
+const VALUE_BYTES: u64 = 144;
 
 pub(super) struct BodyRules {
     /// The paths that a server may read in the request.
@@ -51,8 +54,14 @@ impl BodyRules {
     ) -> Result<(), Refusal> {
         let what = format!("{} {}{}", head.method, connection.destination, self.paths[0]);
         let encodings = head.fields.words("content-encoding");
-        let decoded = decode(&encodings, body, self.most)
-            .map_err(|error| Refusal::unreadable(format!("{what}: {error}")))?;
+        let mut of_decoded = connection.proxy.held_bodies.empty();
+        let mut has_memory = |bytes: u64| of_decoded.grow(bytes).is_ok();
+        let mut limits = DecodingLimits { most: self.most, has_memory: &mut has_memory };
+        let decoded = decode(&encodings, body, &mut limits).map_err(|error| match error {
+            EncodingError::NoMemory => Refusal::memory_taken(),
+            error => Refusal::unreadable(format!("{what}: {error}")),
+        })?;
+        let _of_values = connection.proxy.held_bodies.reserve(self.memory_of_values(connection, &decoded))?;
         check_leaks(connection, body)?;
         check_leaks(connection, &decoded)?;
         self.decide_decoded(connection, head, &decoded, &what, record)
@@ -98,6 +107,17 @@ impl BodyRules {
             (None, None) => {}
         }
         Ok(())
+    }
+
+    /// The most that a body takes once it is read into values. Delimiters say how many there are.
+    fn memory_of_values(&self, connection: &AdmittedConnection, body: &[u8]) -> u64 {
+        let starts_value = |byte: &&u8| matches!(byte, b',' | b':' | b'[' | b'{');
+        let ends_name = |byte: &&u8| !byte.is_ascii_alphanumeric() && **byte != b'_';
+        let delimiters = match connection.admitted.protocol(self.paths[0].as_str()) {
+            Protocol::Graphql => body.iter().filter(ends_name).count(),
+            _ => body.iter().filter(starts_value).count(),
+        };
+        VALUE_BYTES * delimiters as u64 + body.len() as u64
     }
 
     fn form(&self, connection: &AdmittedConnection, ids: RpcIds) -> ReplyForm {

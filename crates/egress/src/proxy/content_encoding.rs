@@ -10,6 +10,8 @@ use std::io::Read;
 
 /// What a decoder of zstd should accept, by RFC 8878.
 const MAX_WINDOW: u64 = 8 << 20;
+/// Decompressed at once.
+const PORTION: u64 = 64 << 10;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum EncodingError {
@@ -17,6 +19,7 @@ pub(super) enum EncodingError {
     Unknown(String),
     Malformed(&'static str),
     TooLarge(u64),
+    NoMemory,
 }
 
 impl fmt::Display for EncodingError {
@@ -27,37 +30,44 @@ impl fmt::Display for EncodingError {
             }
             Self::Malformed(name) => write!(f, "the body is not one complete {name} stream"),
             Self::TooLarge(most) => write!(f, "decompressed, the body is longer than {most} bytes"),
+            Self::NoMemory => f.write_str("no memory is left to decompress the body"),
         }
     }
 }
 
 impl std::error::Error for EncodingError {}
 
+/// How long a decompressed body may become, and whether there is memory for its next bytes.
+pub(super) struct DecodingLimits<'a> {
+    pub(super) most: u64,
+    pub(super) has_memory: &'a mut dyn FnMut(u64) -> bool,
+}
+
 /// `encodings` are the words of `Content-Encoding`, in lower case.
 pub(super) fn decode<'a>(
     encodings: &[String],
     body: &'a [u8],
-    most: u64,
+    limits: &mut DecodingLimits<'_>,
 ) -> Result<Cow<'a, [u8]>, EncodingError> {
     let named: Vec<&str> = encodings.iter().map(String::as_str).filter(|word| *word != "identity").collect();
     let decoded = match named[..] {
         [] => return Ok(Cow::Borrowed(body)),
         ["gzip" | "x-gzip"] => {
             let mut decoder = GzDecoder::new(body);
-            let decoded = read(&mut decoder, most, "gzip")?;
+            let decoded = read(&mut decoder, limits, "gzip")?;
             (decoded, decoder.into_inner())
         }
         ["zstd"] => {
             let mut rest = body;
             let mut decoder = StreamingDecoder::new_with_max_window_size(&mut rest, MAX_WINDOW)
                 .map_err(|_| EncodingError::Malformed("zstd"))?;
-            let decoded = read(&mut decoder, most, "zstd")?;
+            let decoded = read(&mut decoder, limits, "zstd")?;
             (decoded, rest)
         }
         ["br"] => {
             let mut rest = body;
             // One byte at a time: what follows the stream stays unread, and is seen.
-            let decoded = read(&mut Decompressor::new(&mut rest, 1), most, "br")?;
+            let decoded = read(&mut Decompressor::new(&mut rest, 1), limits, "br")?;
             (decoded, rest)
         }
         _ => return Err(EncodingError::Unknown(named.join(", "))),
@@ -68,19 +78,31 @@ pub(super) fn decode<'a>(
     }
 }
 
-fn read(decoder: &mut dyn Read, most: u64, name: &'static str) -> Result<Vec<u8>, EncodingError> {
+fn read(
+    decoder: &mut dyn Read,
+    limits: &mut DecodingLimits<'_>,
+    name: &'static str,
+) -> Result<Vec<u8>, EncodingError> {
     let mut decoded = Vec::new();
-    let read = decoder.take(most + 1).read_to_end(&mut decoded);
-    match read {
-        Err(_) => Err(EncodingError::Malformed(name)),
-        Ok(length) if length as u64 > most => Err(EncodingError::TooLarge(most)),
-        Ok(_) => Ok(decoded),
+    loop {
+        let length = Read::take(&mut *decoder, PORTION)
+            .read_to_end(&mut decoded)
+            .map_err(|_| EncodingError::Malformed(name))?;
+        if decoded.len() as u64 > limits.most {
+            return Err(EncodingError::TooLarge(limits.most));
+        }
+        if length == 0 {
+            return Ok(decoded);
+        }
+        if !(limits.has_memory)(length as u64) {
+            return Err(EncodingError::NoMemory);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{EncodingError, decode};
+    use super::{DecodingLimits, EncodingError, decode};
     use flate2::Compression;
     use flate2::write::GzEncoder;
     use std::io::Write;
@@ -105,7 +127,8 @@ mod tests {
     fn decoded(encoding: &str, body: &[u8]) -> Result<Vec<u8>, EncodingError> {
         let words: Vec<String> =
             encoding.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect();
-        decode(&words, body, 64).map(std::borrow::Cow::into_owned)
+        let mut limits = DecodingLimits { most: 64, has_memory: &mut |_| true };
+        decode(&words, body, &mut limits).map(std::borrow::Cow::into_owned)
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::admission::AdmittedConnection;
 use super::body_rules::BodyRules;
+use super::form_method::FormMethodCheck;
 use super::outgoing_check;
 use super::readings;
 use super::record::ConnectionRecord;
@@ -17,6 +18,8 @@ pub(super) struct DecidedRequest {
     pub(super) readings: Vec<String>,
     /// The rules speak about the body: nothing is decided yet.
     pub(super) body: Option<BodyRules>,
+    /// For a body in which a server may read another method.
+    pub(super) form_check: Option<FormMethodCheck>,
 }
 
 impl DecidedRequest {
@@ -27,6 +30,7 @@ impl DecidedRequest {
             path_and_query: format!("{path}{query}"),
             readings: readings.iter().map(|path| path.as_str().to_owned()).collect(),
             body: None,
+            form_check: None,
         }
     }
 
@@ -109,5 +113,15 @@ pub(super) fn decide_path(
         (None, Some(cause)) => record.allowed(locate(&cause)),
         (None, None) => {}
     }
-    Ok(DecidedRequest::new(canonical.as_str(), query, &paths))
+    let may_have = |method: &str| {
+        let action = RequestAction::Http(method);
+        let operations = &Operations::default();
+        paths.iter().all(|path| {
+            let request = policy::InspectedRequest { action, path, query: &parsed, operations };
+            !matches!(proxy.defences.decide(admitted, &request), PolicyDecision::Deny(_))
+        })
+    };
+    let mut decided = DecidedRequest::new(canonical.as_str(), query, &paths);
+    decided.form_check = FormMethodCheck::new(head, may_have)?;
+    Ok(decided)
 }

@@ -17,6 +17,7 @@ mod defences;
 mod destination;
 mod direct;
 mod exchange;
+mod form_method;
 mod forward;
 mod held_bodies;
 mod http2;

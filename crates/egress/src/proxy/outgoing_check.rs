@@ -3,6 +3,7 @@
 //! bytes and obeys, and does not know what the watcher looks for.
 
 use super::destination::Destination;
+use super::form_method::FormMethodCheck;
 use super::refusal::Refusal;
 use crate::credentials::{PlaceholderScanner, SubstituteError};
 use crate::http1::{RequestHead, RequestTarget};
@@ -80,17 +81,24 @@ pub(super) struct MessageCheck {
     /// `None`: placeholders are plain text for the recipient.
     placeholders: Option<PlaceholderScanner>,
     watcher: MessageWatcher,
+    /// For a form that may replace the method of its request.
+    form: Option<FormMethodCheck>,
 }
 
 impl MessageCheck {
     /// `part` names the part of the request for the message about a placeholder in it.
     pub(super) fn new(part: &'static str, watcher: MessageWatcher) -> Self {
-        Self { part, placeholders: Some(PlaceholderScanner::default()), watcher }
+        Self { part, placeholders: Some(PlaceholderScanner::default()), watcher, form: None }
     }
 
     /// For the model gateway, which replaces no placeholder and inspects its requests itself.
     pub(super) fn nothing() -> Self {
-        Self { part: "", placeholders: None, watcher: unwatched() }
+        Self { part: "", placeholders: None, watcher: unwatched(), form: None }
+    }
+
+    /// Looks for a replaced method in the form too.
+    pub(super) fn with_form(self, form: Option<FormMethodCheck>) -> Self {
+        Self { form, ..self }
     }
 
     /// Why this portion must not pass.
@@ -98,7 +106,8 @@ impl MessageCheck {
         if self.placeholders.as_mut().is_some_and(|scanner| scanner.finds(portion)) {
             return Some(Refusal::credential(&SubstituteError::Misplaced { part: self.part }));
         }
-        (self.watcher)(portion).map(Refusal::leak)
+        let replaced = self.form.as_mut().and_then(|form| form.refusal(portion));
+        replaced.or_else(|| (self.watcher)(portion).map(Refusal::leak))
     }
 
     /// A placeholder does not continue in the next message; what the leak watcher looks for may.

@@ -6,13 +6,14 @@ use super::body_rules::BodyRules;
 use super::client::ClientConnection;
 use super::decide::DecidedRequest;
 use super::destination::Destination;
+use super::form_method::FormMethodCheck;
 use super::held_bodies::{BODY_TIME, HeldBody};
 use super::outgoing_check::{self, MessageCheck, watch};
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
 use super::signing::{MAX_HASHED_BODY, PendingSignature, take_client_signature};
 use crate::credentials::{BodyFormat, CredentialScope, SubstituteError};
-use crate::http1::{BodyError, Framing, RequestHead, collect_body, collect_or_drain};
+use crate::http1::{BodyError, Framing, RequestHead, collect_body};
 use crate::websocket::prepare_handshake;
 use zeroize::Zeroizing;
 
@@ -50,7 +51,7 @@ pub(super) struct OutgoingRequest {
     /// It may hold credentials.
     pub(super) head: Zeroizing<Vec<u8>>,
     pub(super) body: OutgoingBody,
-    /// The memory of a body that is held to be signed.
+    /// The memory of a body that is held.
     pub(super) _held: Option<HeldBody>,
 }
 
@@ -92,15 +93,23 @@ pub(super) async fn outgoing_request(
     let mut held = None;
     let body = if substituted.must_hash_body() {
         held = Some(connection.proxy.held_bodies.reserve(held_bytes(framing))?);
-        let collecting = collect_or_drain(&mut client.reader, framing, MAX_HASHED_BODY, idle);
+        // It is reserved already.
+        let mut has_memory = |_| true;
+        let collecting = collect_body(&mut client.reader, framing, MAX_HASHED_BODY, idle, &mut has_memory);
         let collected = tokio::time::timeout(BODY_TIME, collecting).await.map_err(|_| body_too_slow())?;
         let body = collected.map_err(|error| unhashed(&error))?;
-        check_message(connection, &body)?;
+        check_message(connection, &body, decided.form_check.clone())?;
         OutgoingBody::Substituted(Zeroizing::new(body))
     } else if let Some(format) = format {
-        let collected = collect_body(&mut client.reader, framing, MAX_SUBSTITUTED_BODY, idle).await;
-        let received = collected.map_err(|error: BodyError| Refusal::unreadable(error.to_string()))?;
-        OutgoingBody::Substituted(substitute_body(connection, &received, format, decided).await?)
+        let mut memory = connection.proxy.held_bodies.empty();
+        let mut has_memory = |bytes: u64| memory.grow(bytes).is_ok();
+        let collected =
+            collect_body(&mut client.reader, framing, MAX_SUBSTITUTED_BODY, idle, &mut has_memory).await;
+        let received = collected.map_err(|error| unheld(&error))?;
+        let body = substitute_body(connection, &received, format, decided).await?;
+        memory.grow(body.len() as u64)?;
+        held = Some(memory);
+        OutgoingBody::Substituted(body)
     } else {
         OutgoingBody::Relayed
     };
@@ -133,6 +142,14 @@ pub(super) fn body_too_slow() -> Refusal {
 pub(super) fn unhashed(error: &BodyError) -> Refusal {
     match error {
         BodyError::TooLarge => body_too_long_to_sign(),
+        error => unheld(error),
+    }
+}
+
+/// Why a body cannot be held.
+fn unheld(error: &BodyError) -> Refusal {
+    match error {
+        BodyError::NoMemory => Refusal::memory_taken(),
         error => Refusal::unreadable(error.to_string()),
     }
 }
@@ -146,9 +163,13 @@ pub(super) fn body_too_long_to_sign() -> Refusal {
 }
 
 /// A whole body that is sent as it came: placeholders in it are not replaced.
-pub(super) fn check_message(connection: &AdmittedConnection, body: &[u8]) -> Result<(), Refusal> {
+pub(super) fn check_message(
+    connection: &AdmittedConnection,
+    body: &[u8],
+    form: Option<FormMethodCheck>,
+) -> Result<(), Refusal> {
     let watcher = watch(connection.proxy.config.leak_watcher.as_ref(), &connection.destination);
-    MessageCheck::new("body", watcher).refusal(body).map_or(Ok(()), Err)
+    MessageCheck::new("body", watcher).with_form(form).refusal(body).map_or(Ok(()), Err)
 }
 
 /// Reads a body that the rules speak about, and decides it.
@@ -161,10 +182,12 @@ async fn decided_body(
     record: &mut ConnectionRecord,
 ) -> Result<OutgoingRequest, Refusal> {
     let idle = connection.proxy.config.limits.idle;
-    let collected = collect_or_drain(&mut client.reader, head.framing, rules.most, idle).await;
+    let mut held = connection.proxy.held_bodies.empty();
+    let mut has_memory = |bytes: u64| held.grow(bytes).is_ok();
+    let collected = collect_body(&mut client.reader, head.framing, rules.most, idle, &mut has_memory).await;
     let body = collected.map_err(|error| match error {
         BodyError::TooLarge => rules.too_large(connection, head),
-        error => Refusal::unreadable(error.to_string()),
+        error => unheld(&error),
     })?;
     rules.decide(connection, head, &body, record)?;
     let mut substituted = substitute_head(connection, head, decided).await?;
@@ -176,7 +199,7 @@ async fn decided_body(
     let SubstitutedHead { head, target, .. } = substituted;
     let written = connection.proxy.defences.write_head(&head, &host, &target);
     let body = OutgoingBody::Substituted(Zeroizing::new(body));
-    Ok(OutgoingRequest { head: Zeroizing::new(written), body, _held: None })
+    Ok(OutgoingRequest { head: Zeroizing::new(written), body, _held: Some(held) })
 }
 
 /// Replaces the placeholders in headers, path and query.
@@ -251,6 +274,9 @@ pub(super) async fn substitute_body(
 ) -> Result<Zeroizing<Vec<u8>>, Refusal> {
     let config = &connection.proxy.config;
     outgoing_check::check_bytes(config.leak_watcher.as_ref(), &connection.destination, body)?;
+    if let Some(refusal) = decided.form_check.clone().and_then(|mut check| check.refusal(body)) {
+        return Err(refusal);
+    }
     let substituted = config.credentials.substitute_body(body, format, &scope(connection, decided)).await;
     substituted.map_err(|error| Refusal::credential(&error))
 }

@@ -1,5 +1,5 @@
-//! What else a server may read in a request. Some servers decode a path twice, and some take the method from a header or
-//! the query. A request passes only if every reading of it may.
+//! What else a server may read in a request. Some servers decode a path twice, and some take the method from a header, the
+//! query or a form (`form_method.rs`). A request passes only if every reading of it may.
 
 use super::refusal::Refusal;
 use crate::http1::{Framing, RequestHead};
@@ -46,11 +46,12 @@ fn after_semicolons(value: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 
 /// Servers that hand names on as variables take `_` for `-`, `.` and a space, and most do not mind the case.
 fn normalised(name: &str) -> String {
-    let name = name.trim_start().split('[').next().unwrap_or_default();
+    // Some servers end a name at a zero byte.
+    let name = name.trim_start().split(['[', '\0']).next().unwrap_or_default();
     name.to_ascii_lowercase().replace(['_', '.', ' '], "-")
 }
 
-fn replaces_method(name: &str) -> bool {
+pub(super) fn replaces_method(name: &str) -> bool {
     let name = normalised(name);
     METHOD_NAMES.contains(&name.as_str()) || METHOD_WORDS.iter().any(|word| name.contains(word))
 }

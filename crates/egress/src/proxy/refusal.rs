@@ -113,6 +113,18 @@ impl Refusal {
         Self::new(502, RefusalCode::UpstreamBroken, detail)
     }
 
+    /// Other bodies have the memory at the moment.
+    pub(super) fn memory_taken() -> Self {
+        let detail = "other large bodies are held at the moment; try again";
+        Self::new(503, RefusalCode::ProxyBusy, detail.to_owned())
+    }
+
+    /// The body alone would take more than all of the memory.
+    pub(super) fn body_over_memory(most: u64) -> Self {
+        let detail = format!("the body takes more than {most} bytes of memory to be read");
+        Self::new(413, RefusalCode::MalformedRequest, detail)
+    }
+
     /// The server or the network failed; the policy denied nothing.
     pub(super) fn is_failure(&self) -> bool {
         self.status >= 500
@@ -177,6 +189,8 @@ impl Refusal {
             200 => "OK",
             400 => "Bad Request",
             403 => "Forbidden",
+            413 => "Content Too Large",
+            503 => "Service Unavailable",
             504 => "Gateway Timeout",
             _ => "Bad Gateway",
         }

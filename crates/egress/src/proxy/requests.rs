@@ -87,7 +87,8 @@ async fn pass(
             let outgoing = outgoing_request(connection, &head, decided, client, record).await?;
             let watcher = watch(proxy.config.leak_watcher.as_ref(), &connection.destination);
             let mask = ResponseMask::new(connection);
-            (outgoing, MessageCheck::new("body", watcher), mask, pool.server(connection).await?)
+            let check = MessageCheck::new("body", watcher).with_form(decided.form_check.clone());
+            (outgoing, check, mask, pool.server(connection).await?)
         }
         Recipient::Gateway(target) => {
             let written = Zeroizing::new(head.write_upstream(MODEL_HOST, &target.path_and_query));

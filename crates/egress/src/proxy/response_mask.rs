@@ -12,7 +12,7 @@ use std::borrow::Cow;
 const ENCODING_FIELDS: &[&str] = &["content-encoding", "im", "grpc-encoding", "connect-content-encoding"];
 
 /// The charset of a media type in which a value would not be written in its ASCII bytes.
-fn strange_charset(content_type: &[u8]) -> Option<String> {
+pub(super) fn strange_charset(content_type: &[u8]) -> Option<String> {
     const ASCII_BASED: &[&str] = &[
         "utf-8",
         "utf8",

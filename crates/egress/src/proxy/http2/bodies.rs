@@ -1,6 +1,6 @@
 //! Relays bodies frame by frame: counted, bounded in time, and, towards the server, checked for leaks.
 
-use super::super::outgoing_check::{MessageCheck, MessageWatcher};
+use super::super::outgoing_check::MessageCheck;
 use super::super::record::ConnectionRecord;
 use super::super::refusal::Refusal;
 use super::super::response_mask::ResponseMask;
@@ -86,8 +86,8 @@ pub(super) struct RequestRelay {
 }
 
 impl RequestRelay {
-    pub(super) fn new(inner: Incoming, idle: Duration, watcher: MessageWatcher, upload: Arc<Upload>) -> Self {
-        Self { timed: Timed::new(inner, idle), check: MessageCheck::new("body", watcher), upload }
+    pub(super) fn new(inner: Incoming, idle: Duration, check: MessageCheck, upload: Arc<Upload>) -> Self {
+        Self { timed: Timed::new(inner, idle), check, upload }
     }
 }
 

@@ -4,7 +4,7 @@ use super::super::admission::AdmittedConnection;
 use super::super::body_rules::BodyRules;
 use super::super::decide::{DecidedRequest, decide};
 use super::super::held_bodies::{BODY_TIME, HeldBody};
-use super::super::outgoing_check::watch;
+use super::super::outgoing_check::{MessageCheck, watch};
 use super::super::outgoing_request::{
     MAX_SUBSTITUTED_BODY, SubstitutedHead, body_too_long_to_sign, body_too_slow, check_message,
     substitute_body, substitute_head,
@@ -18,7 +18,7 @@ use super::connection::{Http2Connection, OpenStream};
 use super::head;
 use crate::http1::{Framing, HeadError, RequestHead, RequestTarget};
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::http2::SendRequest;
 use hyper::{Request, Response};
@@ -91,7 +91,7 @@ async fn outgoing_request(
     let host = connection.host_header();
     let body = match body {
         StreamBody::Incoming(body) if substituted.must_hash_body() => {
-            let bytes = body_to_sign(connection, body).await?;
+            let bytes = body_to_sign(connection, decided, body).await?;
             substituted.head.framing = Framing::Length(bytes.len() as u64);
             StreamBody::Decided(bytes)
         }
@@ -111,14 +111,17 @@ async fn outgoing_request(
     };
     let body = match format {
         Some(format) => {
-            let received = collect(body, MAX_SUBSTITUTED_BODY, config.limits.idle).await?;
+            let mut held = connection.proxy.held_bodies.empty();
+            let received = collect(body, MAX_SUBSTITUTED_BODY, config.limits.idle, &mut held).await?;
             let rewritten = substitute_body(connection, &received, format, decided).await?;
+            held.grow(rewritten.len() as u64)?;
             substituted.head.framing = Framing::Length(rewritten.len() as u64);
-            whole(Bytes::from(rewritten.to_vec()))
+            whole(SentBody { bytes: rewritten.to_vec(), _held: held }.into_bytes())
         }
         None => {
             let watcher = watch(config.leak_watcher.as_ref(), &connection.destination);
-            RequestRelay::new(body, config.limits.idle, watcher, Arc::clone(upload)).boxed_unsync()
+            let check = MessageCheck::new("body", watcher).with_form(decided.form_check.clone());
+            RequestRelay::new(body, config.limits.idle, check, Arc::clone(upload)).boxed_unsync()
         }
     };
     // A body that is filled with credentials is not signed: the policy allows one or the other.
@@ -128,8 +131,15 @@ async fn outgoing_request(
 
 /// A body with its share of the memory for held bodies.
 struct SentBody {
-    bytes: Bytes,
+    bytes: Vec<u8>,
     _held: HeldBody,
+}
+
+impl SentBody {
+    /// The memory comes back when the last of the bytes was sent.
+    fn into_bytes(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
 }
 
 impl AsRef<[u8]> for SentBody {
@@ -139,18 +149,21 @@ impl AsRef<[u8]> for SentBody {
 }
 
 /// Reads a body that the signature covers.
-async fn body_to_sign(connection: &AdmittedConnection, body: Incoming) -> Result<Bytes, Refusal> {
+async fn body_to_sign(
+    connection: &AdmittedConnection,
+    decided: &DecidedRequest,
+    body: Incoming,
+) -> Result<Bytes, Refusal> {
     let hint = body.size_hint();
     if hint.lower() > MAX_HASHED_BODY {
         return Err(body_too_long_to_sign());
     }
     let most = hint.exact().unwrap_or(MAX_HASHED_BODY);
-    let held = connection.proxy.held_bodies.reserve(most)?;
-    let collecting = collect(body, MAX_HASHED_BODY, connection.proxy.config.limits.idle);
+    let mut held = connection.proxy.held_bodies.empty();
+    let collecting = collect(body, most, connection.proxy.config.limits.idle, &mut held);
     let bytes = tokio::time::timeout(BODY_TIME, collecting).await.map_err(|_| body_too_slow())??;
-    check_message(connection, &bytes)?;
-    // The memory comes back when the last of the bytes was sent.
-    Ok(Bytes::from_owner(SentBody { bytes, _held: held }))
+    check_message(connection, &bytes, decided.form_check.clone())?;
+    Ok(SentBody { bytes, _held: held }.into_bytes())
 }
 
 /// Reads a body that the rules speak about, and decides it.
@@ -164,19 +177,34 @@ async fn decided_body(
     if body.size_hint().lower() > rules.most {
         return Err(rules.too_large(connection, head));
     }
-    let bytes = collect(body, rules.most, connection.proxy.config.limits.idle).await?;
+    let mut held = connection.proxy.held_bodies.empty();
+    let bytes = collect(body, rules.most, connection.proxy.config.limits.idle, &mut held).await?;
     rules.decide(connection, head, &bytes, record)?;
-    Ok(bytes)
+    Ok(SentBody { bytes, _held: held }.into_bytes())
 }
 
-async fn collect(body: Incoming, most: u64, idle: Duration) -> Result<Bytes, Refusal> {
-    let unreadable = |reason: String| Refusal::unreadable(format!("the request's body: {reason}"));
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let collected = tokio::time::timeout(idle, Limited::new(body, most).collect())
-        .await
-        .map_err(|_| unreadable("it did not arrive in time".to_owned()))?
-        .map_err(|error| unreadable(error.to_string()))?;
-    Ok(collected.to_bytes())
+/// Reads a whole body. `held` grows with it.
+async fn collect(
+    mut body: Incoming,
+    most: u64,
+    idle: Duration,
+    held: &mut HeldBody,
+) -> Result<Vec<u8>, Refusal> {
+    let unreadable = |reason: &str| Refusal::unreadable(format!("the request's body: {reason}"));
+    let collecting = async {
+        let mut bytes = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| unreadable(&error.to_string()))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if bytes.len() as u64 + data.len() as u64 > most {
+                return Err(unreadable("length limit exceeded"));
+            }
+            held.grow(data.len() as u64)?;
+            bytes.extend_from_slice(&data);
+        }
+        Ok(bytes)
+    };
+    tokio::time::timeout(idle, collecting).await.map_err(|_| unreadable("it did not arrive in time"))?
 }
 
 /// Waits as long as the request's body moves.

@@ -7,6 +7,7 @@ mod bodies;
 mod clients;
 mod credentials;
 mod faults;
+mod held;
 mod http2;
 mod lab;
 mod names;

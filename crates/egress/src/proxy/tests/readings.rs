@@ -127,3 +127,51 @@ async fn a_replaced_method_is_decided_too() {
     }
     assert!(arrives("POST /open/a?_method=POST HTTP/1.1\r\nHOST\r\nContent-Length: 0\r\n\r\n").await);
 }
+
+#[tokio::test]
+async fn a_method_in_a_body_is_decided_too() {
+    let post = |fields: &str, body: &str| {
+        let length = body.len();
+        format!("POST /open/a HTTP/1.1\r\nHOST\r\n{fields}Content-Length: {length}\r\n\r\n{body}")
+    };
+    let form = "Content-Type: application/x-www-form-urlencoded\r\n";
+    let parts = "Content-Type: multipart/form-data; boundary=b\r\n";
+    let json = "Content-Type: application/json\r\n";
+    let part = |method: &str| {
+        format!("--b\r\nContent-Disposition: form-data; name=\"_method\"\r\n\r\n{method}\r\n--b--\r\n")
+    };
+    let gzip = format!("{form}Content-Encoding: gzip\r\n");
+    for (fields, body) in [
+        (form, "a=b&_method=DELETE"),
+        ("", "_method=DELETE"),
+        (parts, &part("DELETE")),
+        (json, r#"{"_method":"DELETE"}"#),
+        (&gzip, "anything"),
+    ] {
+        assert!(!arrives(&post(fields, body)).await, "{fields}{body}");
+    }
+    for (fields, body) in [
+        (form, "a=b&_method=OPTIONS"),
+        (parts, &part("post")),
+        (json, r#"{"a":"_method","b":{"_method":"DELETE"}}"#),
+        ("Content-Type: application/octet-stream\r\n", "_method=DELETE"),
+    ] {
+        assert!(arrives(&post(fields, body)).await, "{fields}{body}");
+    }
+    let chunks = "7\r\n_method\r\n4\r\n=DEL\r\n3\r\nETE\r\n0\r\n\r\n";
+    let request =
+        format!("POST /open/a HTTP/1.1\r\nHOST\r\n{form}Transfer-Encoding: chunked\r\n\r\n{chunks}");
+    assert!(!completes(&request).await, "in chunks");
+}
+
+/// Whether the server gets the whole request, of which it may have seen the start.
+async fn completes(request: &str) -> bool {
+    let mut config = LabConfig::new("");
+    let server = server(Kind::Tls(config.vendor.clone())).await;
+    config.policy = rule(server.port, RULES);
+    let lab = start_lab(config).await;
+    let host = format!("Host: api.test:{}\r\nConnection: close", server.port);
+    let answer = talk(lab.inspected(server.port).await, &request.replacen("HOST", &host, 1)).await;
+    assert_eq!(lab.decisions(1).await, [Denied], "{answer}");
+    answer.starts_with("HTTP/1.1 200 ")
+}

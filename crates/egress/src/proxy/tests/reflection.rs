@@ -67,6 +67,13 @@ fn response(path: &str, value: &str) -> String {
                 value.chars().map(|letter| format!("\\u{:04x}", u32::from(letter))).collect();
             format!("{ok}Content-Length: {}\r\n\r\n{escaped}", escaped.len())
         }
+        "/lines" | "/escaped-lines" => {
+            let encoded = STANDARD.encode(lines_text(value));
+            let lines: Vec<&str> =
+                encoded.as_bytes().chunks(76).map(|line| str::from_utf8(line).unwrap()).collect();
+            let body = lines.join(if path == "/lines" { "\r\n" } else { "\\n" });
+            format!("{ok}Content-Length: {}\r\n\r\n{body}", body.len())
+        }
         "/length" => format!("{ok}Content-Length: {}\r\n\r\n{text}", text.len()),
         "/close" => format!("{ok}Connection: close\r\n\r\n{text}"),
         "/cut" => format!("{ok}Connection: close\r\n\r\nyou sent {}", &value[..12]),
@@ -143,6 +150,28 @@ async fn reflected_values_are_masked_in_headers_and_bodies() {
         assert!(answer.contains("*****"), "{path}: {answer}");
     }
     assert!(heads.lock().unwrap().iter().all(|head| head.contains(VALUE)));
+}
+
+/// The value is over the end of the first line.
+fn lines_text(value: &str) -> String {
+    format!("{}{value}{}", "x".repeat(48), "y".repeat(90))
+}
+
+#[tokio::test]
+async fn reflected_values_are_masked_in_base64_over_several_lines() {
+    let mut config = LabConfig::new("");
+    let (port, _) = reflecting(&config).await;
+    let placeholder = bind(&mut config, port);
+    let lab = start_lab(config).await;
+    let sent = format!("Authorization: Bearer {placeholder}\r\n");
+    let encoded = STANDARD.encode(lines_text(VALUE));
+    for path in ["/lines", "/escaped-lines"] {
+        let answer = get(&lab, port, path, &sent).await;
+        let joined = answer.replace("\r\n", "").replace("\\n", "");
+        assert!(joined.contains(&encoded[..60]) && joined.contains(&encoded[100..140]), "{path}: {answer}");
+        let shown = (64..88).filter(|at| joined.contains(&encoded[*at..at + 4])).count();
+        assert_eq!(shown, 0, "{path}: {answer}");
+    }
 }
 
 #[tokio::test]

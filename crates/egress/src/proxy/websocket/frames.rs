@@ -10,6 +10,8 @@ use tokio::io::{AsyncRead, AsyncWriteExt, WriteHalf};
 
 /// The close code for what a policy refuses.
 pub(super) const POLICY_VIOLATION: u16 = 1008;
+/// The close code for what finds no memory.
+pub(super) const TRY_AGAIN_LATER: u16 = 1013;
 
 /// How one direction ended.
 pub(super) enum DirectionEnd {

@@ -3,10 +3,11 @@
 
 use super::super::admission::AdmittedConnection;
 use super::super::decide::DecidedRequest;
+use super::super::held_bodies::HeldBody;
 use super::super::outgoing_check::{MessageCheck, watch};
 use super::super::outgoing_request::substitute_text;
 use super::super::stream::BoxStream;
-use super::frames::{DirectionEnd, POLICY_VIOLATION, TimedFrames};
+use super::frames::{DirectionEnd, POLICY_VIOLATION, TRY_AGAIN_LATER, TimedFrames};
 use super::text_rule::{TextRule, text_record, text_rule};
 use crate::websocket::{
     FrameError, FrameHead, FrameOrder, FrameReadError, Opcode, WebSocketFrameReader, apply_mask,
@@ -27,6 +28,8 @@ pub(super) struct ToServer<'a> {
     rule: TextRule,
     /// The text of an incomplete message; `None` where text is not changed.
     text: Option<Zeroizing<Vec<u8>>>,
+    /// The memory of that text.
+    held: HeldBody,
     check: MessageCheck,
 }
 
@@ -46,6 +49,7 @@ impl<'a> ToServer<'a> {
             frames,
             rule: text_rule(connection, decided),
             text: substitutes.then(Zeroizing::default),
+            held: connection.proxy.held_bodies.empty(),
             check: message_check(connection),
         }
     }
@@ -116,6 +120,9 @@ impl<'a> ToServer<'a> {
             if text.len() + portion.len() > MAX_SUBSTITUTED_MESSAGE {
                 return Err(FrameReadError::Frame(FrameError::TooLarge).into());
             }
+            self.held
+                .grow(portion.len() as u64)
+                .map_err(|refusal| DirectionEnd::Refused { refusal, close_code: TRY_AGAIN_LATER })?;
             text.extend_from_slice(&portion);
         }
         Ok(())
@@ -123,11 +130,14 @@ impl<'a> ToServer<'a> {
 
     async fn send_substituted(&mut self, writer: &mut WriteHalf<BoxStream>) -> Result<(), DirectionEnd> {
         let text = std::mem::take(self.text.get_or_insert_default());
+        let mut held = std::mem::replace(&mut self.held, self.connection.proxy.held_bodies.empty());
         let mut substituted = substitute_text(self.connection, &text, self.decided)
             .await
             .map_err(|refusal| DirectionEnd::Refused { refusal, close_code: POLICY_VIOLATION })?;
         let mask = random_mask()?;
         let length = substituted.len() as u64;
+        held.grow(length)
+            .map_err(|refusal| DirectionEnd::Refused { refusal, close_code: TRY_AGAIN_LATER })?;
         let head = FrameHead { last: true, opcode: Opcode::Text, mask: Some(mask), length };
         apply_mask(&mut substituted, mask, 0);
         self.frames.write(writer, &head.write()).await?;
