@@ -1,5 +1,5 @@
-//! What three parts of the boundary cost: masking the run's credentials in responses, checking a request to the model field
-//! by field, and signing a record. Each against the least that must be done anyway.
+//! What three parts of the boundary cost: masking the run's credentials in responses, checking a request to the model
+//! field by field, and signing a record. The peer of each is the minimum work that is needed anyway.
 //!
 //!     cargo bench -p fullsend --bench boundary
 #![expect(
@@ -95,7 +95,7 @@ fn sign_records() {
     );
 }
 
-/// In turns, so that whatever else the machine does weighs on both. The median counts.
+/// In turns, so that other load on the machine affects both. The median counts.
 fn compare(name: &str, ours: impl Fn() -> usize, peer: impl Fn() -> usize) {
     let mut times: [Vec<Duration>; 2] = Default::default();
     for _ in 0..ROUNDS {

@@ -63,7 +63,7 @@ fn main() {
         command.args(["-c", "import json, re, sys; json.load(sys.stdin)"]);
         time(command, &json!({ "tool_name": "Bash", "tool_input": { "command": COMMAND } }).to_string())
     };
-    // In turns, so that whatever else the machine does weighs on all of them.
+    // In turns, so that other load on the machine affects all of them.
     let mut times: [Vec<Duration>; 3] = Default::default();
     for number in 0..CALLS {
         times[0].push(ours(number));

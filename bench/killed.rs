@@ -1,6 +1,6 @@
-//! SIGKILL at every step of a write of a real process, round after round on one file, judged by a reader that knows only what
-//! was acknowledged. Not a time: `ours` is how many appends were found again, `peer` how many were acknowledged. Run with
-//! `cargo bench -p session --bench killed [-- ROUNDS]`.
+//! SIGKILL at every step of a write of a real process, round after round on one file, checked by a reader that knows
+//! only the acknowledged appends. Not a time: `ours` is how many appends were found again, `peer` how many were
+//! acknowledged. Run with `cargo bench -p session --bench killed [-- ROUNDS]`.
 
 #![expect(clippy::unwrap_used, reason = "a bench that cannot go on should stop")]
 #![expect(clippy::print_stdout, reason = "the figures are the output")]
@@ -19,7 +19,7 @@ fn main() {
     }
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let rounds = wanted.map_or(ROUNDS, |text| text.parse().unwrap());
-    // Anything that was acknowledged and is not there ends it before this line.
+    // If an acknowledged append is missing, the bench has ended before this line.
     let acknowledged = kill::rounds(rounds, &[]);
     println!("killed-{rounds}-rounds {acknowledged} {acknowledged} 1.00");
 }

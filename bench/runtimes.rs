@@ -100,7 +100,7 @@ fn once(runtime: &str, process: &str, cache: Option<&Path>) -> Option<Shown> {
     let mut started = None;
     let mut first_request = None;
     let memory = std::thread::scope(|scope| {
-        // Nothing is looked at before the first request: looking takes time from those who are timed.
+        // Nothing is measured before the first request: measuring would slow the programs down.
         let watcher = scope.spawn(|| watch(process, runner, &asked, &stop));
         for line in BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok) {
             if line.contains("\"type\":\"agent_started\"") {

@@ -1,7 +1,7 @@
-//! From a message that waits to the very words an agent is told: claim, load, screen, assemble, on logs of ten to a million
-//! events, and among ten thousand other sessions. The peer is the same wake on a log of two hundred events, alone, in turns:
-//! the ratio says how flat the cost is. Times are medians in microseconds; pages and rows are what a wake reads that has
-//! nothing in any cache of its own.
+//! From a waiting message to the finished prompt: claim, load, screen, assemble, on logs of ten to a million events,
+//! and among ten thousand other sessions. The peer is the same wake on a log of two hundred events, alone, in turns:
+//! the ratio says how flat the cost is. Times are medians in microseconds; pages and rows are what a wake reads that
+//! has nothing in any cache of its own.
 
 #![expect(clippy::unwrap_used, reason = "a bench that cannot go on should stop")]
 #![expect(clippy::print_stdout, reason = "the figures are the output")]
@@ -135,7 +135,7 @@ impl Bench {
         (pages as f64, rows(&context) as f64)
     }
 
-    /// Microseconds from the message to the words.
+    /// Microseconds from the message to the prompt.
     fn wake(&mut self, screen: &MemoryScreen) -> f64 {
         self.send(1);
         let start = Instant::now();

@@ -18,7 +18,7 @@ pub(super) struct Peer {
 }
 
 impl Process {
-    /// This very program in another role; it is ready when its file is there.
+    /// This program in another role; it is ready when its file exists.
     pub(super) fn own(arguments: &[&str], ready: &Path) -> Self {
         let child = Command::new(std::env::current_exe().unwrap()).args(arguments).spawn().unwrap();
         let process = Self(child);

@@ -30,7 +30,7 @@ pub(crate) fn bubblewrap() -> Option<Peer> {
     found("bwrap", "bwrap", flags)
 }
 
-/// All that are installed and work here; the others are said.
+/// All that are installed and work here; the others are listed.
 pub(crate) fn all(place: &Path) -> Vec<Peer> {
     let settings = place.join("srt.json");
     let text = r#"{"network":{"allowedDomains":[],"deniedDomains":[]},"filesystem":{"denyRead":[],"allowWrite":[],"denyWrite":[]}}"#;

@@ -1,5 +1,5 @@
-//! From nothing to `true` and back to nothing. All are taken in turns, so that what else the machine does hits all alike;
-//! medians are compared.
+//! From nothing to `true` and back to nothing. All are measured in turns, so that other load on the machine affects all
+//! of them; medians are compared.
 
 use crate::peers::{self, Peer};
 use crate::spec;
@@ -49,8 +49,8 @@ fn proving() -> ProofSpec {
     }
 }
 
-/// Ours as a run starts it, in a process that is there already, and once more as a process of its own. Slow peers apart:
-/// the kernel clears up after them for a while, and whoever comes next would pay for it.
+/// Ours as a run starts it, in a process that is there already, and once more as a process of its own. Slow peers
+/// apart: the kernel clears up after them for a while, and the next one measured would be slower.
 pub(crate) fn compare(place: &Path) {
     let (quick, slow): (Vec<Peer>, Vec<Peer>) =
         peers::all(place).into_iter().partition(|peer| peer.name == "bwrap");
@@ -86,7 +86,7 @@ fn compare_with(place: &Path, peers: &[Peer], rounds: usize) {
     let count = ours.len();
     let mut all: Vec<Way<'_>> = ours.into_iter().chain(theirs).collect();
     for round in 0..rounds {
-        // Everybody follows everybody at some time.
+        // The order rotates, so that each follows each of the others.
         let first = round % all.len();
         let length = all.len();
         for index in 0..length {
@@ -125,7 +125,7 @@ fn in_process(place: &Path) {
     println!("in-process-close {:.2} ms", median(&mut closed));
 }
 
-/// The kernel takes namespaces apart in the background; whoever comes next must not pay for it.
+/// The kernel takes namespaces apart in the background; this must not slow down the next one measured.
 const SETTLE: Duration = Duration::from_millis(40);
 
 fn time(work: impl FnOnce()) -> Duration {

@@ -201,7 +201,7 @@ fn collect(directory: &Path, text: &mut String) {
                 collect(&path, text);
             }
         } else if let Ok(more) = fs::read_to_string(&path)
-            // With a zero byte in it a file is no text to ripgrep, which then stops reading.
+            // ripgrep treats a file with a zero byte as binary and stops reading.
             && !more.contains('\0')
         {
             text.push_str(&more);

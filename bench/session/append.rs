@@ -1,8 +1,8 @@
-//! A durable append, next to a bare insert of the same rows, as durable, in turns. The bare table has the columns of ours and
-//! the two keys without which there is no such log: a place is taken once, and so is an id. The rows of a batch go in one
-//! transaction on both sides, and to the server in one statement. What only ours does: it finds the session and whatever was
-//! sent before, judges every input, folds it into the state, seals it with a checksum, writes the state, keeps the index that
-//! the end of a log is read by, and wakes those who wait.
+//! A durable append, next to a bare insert of the same rows, as durable, in turns. The bare table has the same columns
+//! and the two keys that every such log needs: a unique position and a unique id. The rows of a batch go in one
+//! transaction on both sides, and to the server in one statement. Only ours also finds the session and earlier inputs,
+//! checks every input, folds it into the state, seals it with a checksum, writes the state, keeps the index that the
+//! end of a log is read by, and wakes those who wait.
 
 use rusqlite::params;
 use uuid::Uuid;
@@ -36,7 +36,7 @@ fn id(seq: i64) -> Uuid {
     Uuid::from_u64_pair(number / 100, mixed)
 }
 
-/// Appends, and now and then a wake that takes what has come in: as in life, the queue does not grow for ever.
+/// Appends, and now and then a wake that consumes the inputs, so that the queue does not grow for ever.
 struct Ours {
     sessions: Sessions,
     clock: Clock,

@@ -38,7 +38,7 @@ fn line(name: &str, ours: f64, peer: f64) {
     println!("{name} {ours:.1} {peer:.1} {:.2}", ours / peer);
 }
 
-/// Times two things in turns, so that both meet the same weather. Gives both medians in microseconds.
+/// Times two things in turns, so that both see the same load. Gives both medians in microseconds.
 fn in_turns(rounds: usize, mut ours: impl FnMut(), mut peer: impl FnMut()) -> (f64, f64) {
     let mut times = (Vec::new(), Vec::new());
     for _ in 0..rounds {

@@ -1,6 +1,6 @@
-//! How the program is linked. It starts once for every hook and every agent, and a static program that can be loaded
-//! anywhere first reads a list of the places to correct: four megabytes of it, or a hundred kilobytes if the list is packed.
-//! Then it writes to every page of these places, which the kernel gives at once if it is asked first.
+//! How the program is linked. It starts once for every hook and every agent. A static position-independent program
+//! first reads its list of relocations: four megabytes, or a hundred kilobytes if the list is packed. Then it writes to
+//! every page with a relocation, which is faster if the kernel maps these pages in advance.
 
 use std::process::Command;
 
@@ -15,7 +15,8 @@ fn main() {
     }
 }
 
-/// As glibc does since 2.36; an older one would not start. It is linked in, so the one of this machine counts.
+/// glibc supports this since 2.36; with an older one the program would not start. It is linked in, so the one of this
+/// machine counts.
 fn libc_reads_packed_lists() -> bool {
     let own = variable("HOST") == variable("TARGET") && variable("TARGET").ends_with("-linux-gnu");
     let said = Command::new("getconf").arg("GNU_LIBC_VERSION").output();

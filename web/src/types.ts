@@ -409,7 +409,7 @@ export type EgressEvent = ConnectionEvent & {
 /** How the client reached the proxy. */
 export type Via = "connect" | "forward" | "direct";
 
-/** One thing that a body asks for. */
+/** One operation in a body. */
 export type RequestedOperation = {
   protocol: "rpc";
   method: string;
@@ -434,7 +434,7 @@ export type ConnectionEvent = {
   method?: string | null;
   /** Without its query, which may hold secrets. */
   path?: string | null;
-  /** What its body asks for, where the rules speak about that: what was refused, else the first. */
+  /** The operation in its body, if rules apply to the body: the refused one, else the first. */
   operation?: RequestedOperation | null;
   /** As the host numbers it. */
   pid?: number | null;
@@ -473,7 +473,7 @@ export type ModelEvent = {
   usage: TokenUsage;
   /** `None`: this model has no price. */
   cost?: Money | null;
-  /** The vendor did not report what it used; the amounts are the most that it can be. */
+  /** The vendor did not report its usage; the amounts are the highest possible. */
   estimated?: boolean;
   duration_ms: number;
 } | {

@@ -5,7 +5,7 @@
 const LANES: usize = 16;
 /// What layer normalisation adds to the variance.
 const EPSILON: f32 = 1e-12;
-/// Added to a number and taken away again, it leaves the nearest integer; its bits end with that integer.
+/// Adding and subtracting this number rounds to the nearest integer, which is then in the low bits of the sum.
 const ROUNDER: f32 = 12_582_912.0;
 
 #[inline(always)]
@@ -55,7 +55,7 @@ pub(crate) fn normalize(row: &mut [f32], weight: &[f32], bias: &[f32]) {
     }
 }
 
-/// Of a number up to zero, to seven digits.
+/// The exponential of a number up to zero, to seven digits.
 #[inline(always)]
 fn exponential(x: f32) -> f32 {
     let x = if x < -87.0 { -87.0 } else { x };
@@ -73,7 +73,7 @@ fn exponential(x: f32) -> f32 {
     f32::from_bits(shifted.to_bits().wrapping_add(127) << 23) * series
 }
 
-/// Scores into shares that add up to one.
+/// Softmax: turns scores into shares that add up to one.
 #[inline(always)]
 pub(crate) fn softmax(row: &mut [f32]) {
     let most = highest(row, |value| value);
@@ -93,7 +93,7 @@ pub(crate) fn gelu(x: f32) -> f32 {
     0.5 * x * (1.0 + erf.copysign(x))
 }
 
-/// Rounds a row to integers of at most `most`, and returns what one unit is worth.
+/// Rounds a row to integers of at most `most`, and returns the scale.
 #[inline(always)]
 pub(crate) fn quantize(row: &[f32], most: f32, target: &mut [i16]) -> f32 {
     let peak = highest(row, f32::abs).max(1e-20);

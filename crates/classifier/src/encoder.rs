@@ -1,5 +1,5 @@
-//! The second stage: a BERT-shaped encoder with mean pooling and one output. Weights have eight bits and activations sixteen:
-//! the products are sums of integers, the same on every processor.
+//! The second stage: a BERT-like encoder with mean pooling and one output. Weights have eight bits and activations
+//! sixteen: the products are sums of integers, the same on every processor.
 #![expect(clippy::inline_always, reason = "compiled once for each set of vector instructions")]
 
 use std::sync::{Mutex, PoisonError};
@@ -68,7 +68,7 @@ pub(crate) struct Scratch {
     mean: Vec<f32>,
 }
 
-/// Rows as integers, and what one unit of each is worth.
+/// Rows as integers, and the scale of each row.
 #[derive(Default)]
 struct Quantized {
     integers: Vec<i16>,

@@ -1,4 +1,4 @@
-//! The first stage: a logistic regression over hashed n-grams. It clears text that no attack looks like.
+//! The first stage: a logistic regression over hashed n-grams. It clears text that does not look like an attack.
 
 use crate::TextOrigin;
 use crate::tokens::Window;

@@ -1,6 +1,7 @@
-//! The learned injection scanner: text and where it came from in, a probability for each window out. Two stages: hashed
-//! n-grams clear plain text in microseconds, a small encoder reads the rest. Its weights are read when the first text needs
-//! it, by a function of the caller. Deterministic, to the bit, on every processor; no network. `training/` makes the weights.
+//! The learned injection scanner: the input is a text and its origin, the output a probability for each window. Two
+//! stages: hashed n-grams clear plain text in microseconds, a small encoder reads the rest. Its weights are read when
+//! the first text needs it, by a function of the caller. Deterministic, to the bit, on every processor; no network.
+//! `training/` makes the weights.
 
 mod arithmetic;
 mod encoder;
@@ -59,9 +60,10 @@ pub struct WindowScore {
     pub decided_by: DecidedBy,
 }
 
-/// One window costs the encoder as much as a thousand cost the n-grams. A file may ask for more to be cleared, not for less.
+/// One window costs the encoder as much as a thousand cost the n-grams. A weights file may raise this threshold, not
+/// lower it.
 const CLEAR_BELOW: f32 = 0.0;
-/// How many windows of a text the encoder reads: so many, and one in so many of the rest.
+/// How many windows of a text the encoder reads: a fixed number, and a share of the rest.
 const READ_ALWAYS: usize = 4;
 const READ_ONE_IN: usize = 8;
 
@@ -102,8 +104,8 @@ impl Classifier {
         })
     }
 
-    /// Scores every window of the text. The encoder reads only windows that the n-grams do not clear, the most suspicious
-    /// first, and a bounded share of a text; of the others the n-grams' own probability stands.
+    /// Scores every window of the text. The encoder reads only windows that the n-grams do not clear, the most
+    /// suspicious first, and a bounded share of a text; the others keep the probability of the n-grams.
     pub fn score(&self, text: &str, origin: TextOrigin) -> Result<Vec<WindowScore>, WeightsError> {
         let tokens = tokens::tokenize(text);
         let windows: Vec<Window<'_>> = tokens.windows().collect();
@@ -130,7 +132,7 @@ impl Classifier {
         Ok(scores)
     }
 
-    /// Both stages on every window, whatever the first one says.
+    /// Both stages on every window, also on those that the first one clears.
     pub fn raw_scores(&self, text: &str, origin: TextOrigin) -> Result<RawScores, WeightsError> {
         let tokens = tokens::tokenize(text);
         let second = self.second_stage()?;

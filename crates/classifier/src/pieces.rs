@@ -30,7 +30,7 @@ struct Piece {
     place: Place,
 }
 
-/// Whether a piece starts a word or goes on with it.
+/// Whether a piece starts a word or continues it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     First,
@@ -137,7 +137,7 @@ impl WordPieces {
     }
 }
 
-/// FNV-1a, with another start for pieces that go on with a word.
+/// FNV-1a, with another start value for pieces that continue a word.
 fn seed(place: Place) -> u32 {
     match place {
         Place::First => 0x811c_9dc5,

@@ -89,7 +89,7 @@ impl<'a> Window<'a> {
     }
 }
 
-/// Characters that show nothing and may stand inside a word.
+/// Invisible characters that may be inside a word.
 fn is_hidden(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{feff}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e007f}')
 }

@@ -14,7 +14,7 @@ const VERSION: u32 = 1;
 const START: usize = 12;
 /// A longer header is not one of ours.
 const MAX_HEADER: usize = 1 << 20;
-/// Nor is a file with a larger tensor.
+/// A file with a larger tensor is not one of ours either.
 const MAX_TENSOR: usize = 64 << 20;
 
 /// Reads so many bytes of a weights file from this place on, or fewer where the file ends.

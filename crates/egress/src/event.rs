@@ -28,7 +28,7 @@ pub struct ConnectionEvent {
     pub method: Option<String>,
     /// Without its query, which may hold secrets.
     pub path: Option<String>,
-    /// What its body asks for, where the rules speak about that: what was refused, else the first.
+    /// The operation in its body, if rules apply to the body: the refused one, else the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Box<RequestedOperation>>,
     /// As the host numbers it.
@@ -51,7 +51,7 @@ pub struct ConnectionEvent {
 /// Of one operation, in an event.
 const MAX_FIELDS: usize = 64;
 
-/// One thing that a body asks for.
+/// One operation in a body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "protocol", rename_all = "snake_case")]
 pub enum RequestedOperation {
@@ -68,7 +68,7 @@ pub enum RequestedOperation {
 }
 
 impl RequestedOperation {
-    /// `None` for what asks for nothing by itself.
+    /// `None` for a message that is not an operation.
     pub fn of(operation: &Operation) -> Option<Self> {
         match operation {
             Operation::Rpc(RpcCall { method, tool, .. }) => {
@@ -115,7 +115,7 @@ pub enum ConnectionDecision {
     /// Let through because the endpoint only audits.
     Audited,
     Denied,
-    /// Neither allowed nor denied by the policy: unreachable, cut off, unreadable.
+    /// Failed for another reason than the policy: unreachable, cut off, unreadable.
     Failed,
 }
 

@@ -1,5 +1,5 @@
 //! Signatures of AWS requests, version 4. The model gateway signs requests to Bedrock with it, and the proxy those of
-//! endpoints with `credential_signing`. It knows no clock and no sockets.
+//! endpoints with `credential_signing`. It uses no clock and no sockets.
 
 use crate::credentials::Secret;
 use percent_encoding::percent_decode_str;
@@ -115,7 +115,7 @@ fn is_region(label: &str) -> bool {
         && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// S3 takes the path as it is; its siblings are called `s3-outposts`, `s3express` and the like.
+/// S3 signs the path as it is; related services have names such as `s3-outposts` and `s3express`.
 fn is_s3(service: &str) -> bool {
     service.starts_with("s3")
 }
@@ -146,7 +146,7 @@ fn canonical_query(query: &str) -> String {
     written.join("&")
 }
 
-/// Spaces at the ends go, those within become one.
+/// Trims spaces, and replaces several spaces by one.
 fn one_line(value: &str) -> String {
     value.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
 }

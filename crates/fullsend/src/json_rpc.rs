@@ -26,7 +26,7 @@ pub enum RpcMessage {
     },
 }
 
-/// Why a request is not answered with a result.
+/// The error of a request.
 #[derive(Debug, PartialEq)]
 pub struct RpcFailure {
     pub code: i32,
@@ -48,7 +48,7 @@ impl RpcFailure {
     }
 }
 
-/// Reads one message. The error is the answer to a message that is none.
+/// Reads one message. The error is the answer to an invalid message.
 pub fn parse(message: &[u8]) -> Result<RpcMessage, Json> {
     let Ok(message) = serde_json::from_slice::<Json>(message) else {
         return Err(RpcFailure::new(PARSE_ERROR, "the message is not JSON").answer(&Json::Null));

@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// A whole answer; far above what any model gives.
+/// The longest answer; far above what any model returns.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 #[derive(Debug, Clone)]

@@ -1,5 +1,5 @@
-//! What the gateway reports: small plain facts, in the order in which they happened. The program wraps them into its own
-//! events; nothing here prints or stores them.
+//! The events of the gateway, in the order in which they happen. The program wraps them into its own events; nothing
+//! here prints or stores them.
 
 use crate::price::Money;
 use crate::wire::{TokenUsage, Wire};
@@ -34,7 +34,7 @@ pub enum ModelEvent {
         usage: TokenUsage,
         /// `None`: this model has no price.
         cost: Option<Money>,
-        /// The vendor did not report what it used; the amounts are the most that it can be.
+        /// The vendor did not report its usage; the amounts are the highest possible.
         #[serde(default, skip_serializing_if = "is_false")]
         estimated: bool,
         duration_ms: u64,

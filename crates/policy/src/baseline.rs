@@ -1,6 +1,6 @@
-//! The paths that every sandbox needs to run anything at all. OpenShell adds them to each policy without a word; here
-//! they are added with a mark, so that the effective policy can be shown. OpenShell also adds `/var/log`: here it would be
-//! the host's, so a policy that wants it names it.
+//! The paths that every sandbox needs to run anything at all. OpenShell adds them to each policy silently; here they
+//! are marked, so that the effective policy can be shown. OpenShell also adds `/var/log`: here it would be the host's,
+//! so a policy that wants it names it.
 
 use crate::model::Policy;
 use crate::read::beneath;
@@ -63,7 +63,7 @@ pub fn baseline(policy: &Policy) -> Effective {
 }
 
 impl Effective {
-    /// What may be done with a path, written without `.` and `..`. The sandbox resolves symbolic links.
+    /// The access to a path, which must not contain `.` or `..`. The sandbox resolves symbolic links.
     pub fn access(&self, path: &str) -> Option<PathAccess> {
         let mut found = None;
         for entry in self.paths.iter().filter(|entry| beneath(path, &entry.path)) {

@@ -6,12 +6,12 @@ use std::fmt;
 /// The longest path that is read, in bytes.
 pub const MAX_PATH_BYTES: usize = 4096;
 
-/// A path in its one spelling: starts with `/`, has no `.` or `..` segment, no `//`, no `;parameters`, and is
+/// A path in canonical form: starts with `/`, has no `.` or `..` segment, no `//`, no `;parameters`, and is
 /// percent-encoded only where it must be, in upper case.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CanonicalPath(String);
 
-/// What an endpoint says about `%2F` inside a segment.
+/// Whether an endpoint allows `%2F` inside a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncodedSlash {
     Refuse,
@@ -51,7 +51,7 @@ impl fmt::Display for PathError {
 impl std::error::Error for PathError {}
 
 impl CanonicalPath {
-    /// Brings the path part of a request target into its one spelling.
+    /// Makes the path part of a request target canonical.
     pub fn new(raw: &str, slash: EncodedSlash) -> Result<Self, PathError> {
         if raw.len() > MAX_PATH_BYTES {
             return Err(PathError::TooLong);
@@ -71,7 +71,7 @@ impl CanonicalPath {
             }
         }
         let path = write(&kept, open_end);
-        // Encoding what came in bare can make a path longer than it was.
+        // Percent-encoding can make a path longer.
         if path.len() > MAX_PATH_BYTES { Err(PathError::TooLong) } else { Ok(Self(path)) }
     }
 

@@ -1,23 +1,23 @@
-//! Policy files as they are written: every key, nothing decided. One declaration gives the reader, its messages and
-//! the JSON Schema; what the values mean together is checked in `read`.
+//! Policy files as they are written: every key, without interpretation. One declaration gives the parser, its messages
+//! and the JSON Schema; `read` checks what the values mean together.
 
 use yaml::macros::{Json, json};
 use yaml::{At, Decoder, Diagnostic, Map, Node, Schemas, Shape, Value, choice, emit, ranged, record};
 
 record! {
-    /// What one sandbox may touch and reach.
+    /// What one sandbox may read, write, start and reach.
     pub struct PolicyFile {
         /// The version of this format: 1.
         version: PolicyVersion,
         /// Files and directories the sandbox sees.
         filesystem_policy: Option<FilesystemFile>,
-        /// What happens on a kernel without Landlock.
+        /// What to do on a kernel without Landlock.
         landlock: Option<LandlockFile>,
-        /// Who the processes run as.
+        /// The user and group of the processes.
         process: Option<ProcessFile>,
         /// Where programs may connect, by name of the rule. Without rules there is no network.
         network_policies: Map<NetworkFile>,
-        /// What looks at admitted requests before they leave, by name.
+        /// Middlewares that inspect admitted requests before they leave, by name.
         network_middlewares: Map<MiddlewareFile>,
     }
 }
@@ -44,7 +44,7 @@ record! {
 choice! {
     /// What happens when Landlock, or one of the paths, is missing.
     pub enum Compatibility {
-        /// Go on with what there is, and say so.
+        /// Continue with what is available, with a warning.
         BestEffort = "best_effort",
         /// Do not start.
         HardRequirement = "hard_requirement",
@@ -69,7 +69,7 @@ impl Shape for UserOrGroup {
 }
 
 record! {
-    /// Who the processes run as: `sandbox`, or a number from 1 to 4294967294.
+    /// The user and group of the processes: `sandbox`, or a number from 1 to 4294967294.
     pub struct ProcessFile {
         run_as_user: Option<At<UserOrGroup>>,
         run_as_group: Option<At<UserOrGroup>>,
@@ -105,7 +105,7 @@ record! {
         port: Option<At<PolicyPort>>,
         /// Several ports; wins over `port`.
         ports: Option<At<Vec<At<PolicyPort>>>>,
-        /// The paths that this endpoint speaks for; all when absent.
+        /// The paths that this endpoint covers; all when absent.
         path: Option<At<String>>,
         /// How the traffic is read; bytes are passed on unread when absent.
         protocol: Option<At<Protocol>>,
@@ -170,9 +170,9 @@ choice! {
         /// When a rule needs it.
         Auto = "",
         Skip = "skip",
-        /// Means the same as nothing.
+        /// The same as an absent key.
         Terminate = "terminate",
-        /// Means the same as nothing.
+        /// The same as an absent key.
         Passthrough = "passthrough",
     }
 }
@@ -224,7 +224,7 @@ record! {
 }
 
 record! {
-    /// What a rule speaks about. Which keys have a meaning depends on the protocol.
+    /// The conditions of a rule. Which keys are allowed depends on the protocol.
     pub struct RuleFile {
         /// The method, `*` for any.
         method: Option<At<String>>,
@@ -276,12 +276,12 @@ record! {
 }
 
 record! {
-    /// Something that looks at requests.
+    /// A middleware that inspects requests.
     pub struct MiddlewareFile {
         name: Option<At<String>>,
-        /// `openshell/regex`, or the name of an operator's own.
+        /// `openshell/regex`, or the name of the operator's own middleware.
         middleware: At<String>,
-        /// Lower runs first; every one has its own.
+        /// Lower runs first; each middleware needs a different number.
         order: Option<At<Order>>,
         config: Option<FreeMap>,
         on_error: Option<At<OnError>>,
@@ -290,7 +290,7 @@ record! {
 }
 
 record! {
-    /// The hosts a middleware looks at.
+    /// The hosts whose requests a middleware inspects.
     pub struct SelectorFile {
         include: Vec<At<String>>,
         exclude: Vec<At<String>>,

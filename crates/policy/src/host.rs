@@ -1,4 +1,4 @@
-//! The host of a request: a name in lower case, or an address in whatever spelling it came.
+//! The host of a request: a name in lower case, or an address in any spelling.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -61,7 +61,7 @@ impl Host {
     }
 }
 
-/// What a name server may hold; underscores are not for hosts, but hosts have them.
+/// The characters of a host name. Underscores are not allowed in host names, but some hosts have them.
 pub(crate) fn is_label(label: &str) -> bool {
     (1..=63).contains(&label.len())
         && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')

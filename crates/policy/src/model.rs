@@ -76,7 +76,7 @@ pub struct Endpoint {
     pub host: HostPattern,
     /// Sorted, each once, never empty.
     pub ports: Vec<u16>,
-    /// The paths this endpoint speaks for.
+    /// The paths that this endpoint covers.
     pub path: Option<At<Pattern>>,
     pub protocol: Protocol,
     pub tls_skip: bool,
@@ -89,8 +89,8 @@ pub struct Endpoint {
     pub limits: ProtocolSettings,
     /// Set when a ceiling holds this endpoint to public addresses although its host is written out.
     pub public_only: bool,
-    /// The tools of an MCP server that may be called here, where the harness lists them. It holds beside the rules, and also
-    /// where the endpoint only audits.
+    /// The tools of an MCP server that may be called here, where the harness lists them. The list applies in addition
+    /// to the rules, also if the endpoint only audits.
     pub only_tools: Option<Vec<String>>,
 }
 
@@ -127,7 +127,7 @@ pub struct RequestRule {
     pub on: RuleSubject,
 }
 
-/// Where a rule was written; equal to every other, so that rules compare by what they say.
+/// Where a rule was written. All places compare as equal, so that rules are compared by their conditions.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleSpan(pub Span);
 
@@ -137,7 +137,7 @@ impl PartialEq for RuleSpan {
     }
 }
 
-/// What a rule speaks about.
+/// The conditions of a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RuleSubject {
     Http(HttpRule),
@@ -156,7 +156,7 @@ pub struct HttpRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Method {
     Any,
-    /// In upper case. A `GET` also speaks for `HEAD`.
+    /// In upper case. `GET` also covers `HEAD`.
     Named(String),
 }
 
@@ -197,7 +197,7 @@ impl Protocol {
         !matches!(self, Self::Tunnel | Self::Tcp)
     }
 
-    /// Whether the rules speak about what is in the body of a request.
+    /// Whether the rules read the body of a request.
     pub fn reads_bodies(self) -> bool {
         matches!(self, Self::Graphql | Self::JsonRpc | Self::Mcp)
     }
@@ -253,7 +253,7 @@ impl std::fmt::Display for HostPattern {
 }
 
 impl Endpoint {
-    /// How exactly this endpoint names its paths; the more exact of two decides how a request is read.
+    /// How specific the endpoint's path is; the more specific of two decides how a request is read.
     pub fn specificity(&self) -> usize {
         self.path.as_ref().map_or(0, |path| path.as_str().chars().filter(|c| *c != '*').count())
     }

@@ -1,4 +1,4 @@
-//! The query of a request as the pairs that rules speak about.
+//! The query of a request as pairs of key and value.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a policy may say but fullsend cannot enforce yet. A run with such a policy does not start.
+//! Settings that a policy may contain but fullsend cannot enforce yet. A run with such a policy does not start.
 
 use yaml::Diagnostic;
 

@@ -1,5 +1,5 @@
-//! The decision tables of the protocols whose rules speak about bodies: every row of the data files, decided by the real
-//! thing. After a wanted change copy what the test wrote.
+//! The decision tables of the protocols whose rules read bodies: every row of the data files, decided by the real code.
+//! After an intended change, copy what the test wrote.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -112,7 +112,7 @@ fn check(name: &str) {
     assert!(found.len() > 60 && allowed >= 10, "{} rows, {allowed} allowed", found.len());
 }
 
-/// The harness's list of tools holds beside the rules, and where the endpoint only audits.
+/// The harness's list of tools applies in addition to the rules, also if the endpoint only audits.
 #[test]
 fn listed_tools_of_mcp() {
     for (enforcement, other) in [("enforce", "deny"), ("audit", "deny")] {

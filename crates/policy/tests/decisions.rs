@@ -1,5 +1,5 @@
-//! The decision table: every row of the data file, decided by the real thing. After a wanted change copy what the test
-//! wrote.
+//! The decision table: every row of the data file, decided by the real code. After an intended change, copy what the
+//! test wrote.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 

@@ -1,5 +1,5 @@
-//! Pairs of policies from a file of cases: whether the first lies within the second, and what is pointed at when not.
-//! After a wanted change copy what the test wrote.
+//! Pairs of policies from a file of cases: whether the first is a subset of the second, and if not, which place is
+//! reported. After an intended change, copy what the test wrote.
 
 use std::fs;
 use std::path::Path;

@@ -60,7 +60,7 @@ impl Severity {
 pub struct Score(u16);
 
 impl Score {
-    /// From a probability. What is no number, or outside of 0 to 1, becomes the nearest that is.
+    /// From a probability, clamped to 0 to 1. NaN becomes 0.
     #[must_use]
     pub fn new(probability: f32) -> Self {
         #[expect(

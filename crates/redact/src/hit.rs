@@ -11,12 +11,12 @@ pub struct Hit {
     pub rule: RuleName,
     pub category: Category,
     pub severity: Severity,
-    /// How sure the rule is; that of its severity where it does not say.
+    /// The rule's score; by default that of its severity.
     pub score: Option<Score>,
     pub range: Range<usize>,
-    /// Everything that counted, where that is more than `range`.
+    /// All bytes that counted, if they are more than `range`.
     pub passage: Option<Range<usize>>,
-    /// Replaces the excerpt where the text itself shows nothing, such as a decoded payload.
+    /// Replaces the excerpt if the text itself shows nothing, such as a decoded payload.
     pub detail: Option<String>,
     pub advice: &'static str,
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::ops::Range;
 
-/// Rewrites every string, keys included, with `change`; `None` where the text is no JSON.
+/// Rewrites every string, keys included, with `change`; `None` if the text is not JSON.
 pub fn map_strings<'t>(text: &'t str, change: impl Fn(&str) -> Cow<'_, str>) -> Option<Cow<'t, str>> {
     let mut changed = String::new();
     let mut at = 0;
@@ -35,7 +35,7 @@ pub struct JsonString {
     pub has_value: bool,
 }
 
-/// The strings of a JSON text. `None` where it is no JSON.
+/// The strings of a JSON text. `None` if it is not JSON.
 pub fn strings(text: &str) -> Option<Vec<JsonString>> {
     let tokens = tokens(text)?;
     let strings = tokens.iter().enumerate().filter(|(_, token)| token.kind != TokenKind::Number);

@@ -38,7 +38,7 @@ impl<'t> LineIndex<'t> {
     }
 
     fn newlines_before(&self, at: usize) -> usize {
-        // After the last byte of a full block there is no further one.
+        // The last byte may end the last block.
         let block = (at / BLOCK).min(self.before_block.len().saturating_sub(1));
         let counted = self.before_block.get(block).copied().unwrap_or(0);
         counted + newlines(&self.text.as_bytes()[block * BLOCK..at])

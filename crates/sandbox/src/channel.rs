@@ -69,7 +69,7 @@ pub fn receive<M: DeserializeOwned>(socket: &UnixStream) -> io::Result<Option<(M
     Ok(receive_from(socket)?.map(|received| (received.message, received.descriptors)))
 }
 
-/// The same, with the sender's number as this side sees it. Needs `tell_senders`.
+/// The same, with the sender's pid as this side sees it. Needs `tell_senders`.
 pub(crate) fn receive_from<M: DeserializeOwned>(mut socket: &UnixStream) -> io::Result<Option<Received<M>>> {
     let mut header = [0; 4];
     let mut descriptors = Vec::new();
@@ -89,7 +89,7 @@ pub(crate) fn receive_from<M: DeserializeOwned>(mut socket: &UnixStream) -> io::
     Ok(Some(Received { message, descriptors, sender }))
 }
 
-/// Makes the kernel attach the sender's number to each message that arrives here.
+/// Makes the kernel attach the sender's pid to each message that arrives here.
 pub(crate) fn tell_senders(socket: &UnixStream) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_socket_passcred(socket, true)?)
 }

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Component, Path};
 
 const MAX_MOUNTS: usize = 20_000;
-/// The others hold the sandbox together.
+/// The other parts are required.
 const CAN_BE_LEFT_OUT: [IsolationMechanism; 6] = [
     IsolationMechanism::NetworkNamespace,
     IsolationMechanism::IpcNamespace,

@@ -1,5 +1,5 @@
-//! The protections of a sandbox. All of them are on; a test takes one away to show what it is for, or stops the start at
-//! a step to show what is left behind when it ends right there.
+//! The protections of a sandbox. All of them are on. A test removes one to show what it prevents, or stops the start at
+//! a step to show what a failure there leaves behind.
 
 use crate::describe::IsolationMechanism;
 use crate::step::{StartStep, StepError};

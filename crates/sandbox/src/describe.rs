@@ -50,7 +50,7 @@ pub enum Status {
     Enforced,
 }
 
-/// One part, how strong it is, and by what or why not.
+/// One part, how strongly it is enforced, and by which mechanism or why not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
     pub part: SandboxPart,

@@ -1,4 +1,4 @@
-//! What the host side can fail with. Every error says what failed, on what, and keeps its cause.
+//! Errors of the host side. Every error says what failed, on what, and keeps its cause.
 
 use crate::describe::SandboxPart;
 use crate::step::{StartStep, StepError};

@@ -1,5 +1,5 @@
-//! The bound on the memory of programs that run beside the sandbox, on the host: one cgroup for all of them where one can be
-//! had, else a limit on each. They share nothing else with the sandbox.
+//! The bound on the memory of programs that run beside the sandbox, on the host: one cgroup for all of them if
+//! possible, else a limit on each. They share nothing else with the sandbox.
 
 use crate::limits::Cgroup;
 use crate::spec::SandboxLimits;
@@ -98,7 +98,7 @@ fn remove_abandoned(parent: &Path) {
         let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok());
         let is_dead = |owner: u32| !Path::new("/proc").join(owner.to_string()).exists();
         if owner.is_some_and(is_dead) {
-            // One that still has a process stays until a later run.
+            // A cgroup that still has a process stays until a later run.
             drop(fs::remove_dir(entry.path()));
         }
     }

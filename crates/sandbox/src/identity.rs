@@ -1,5 +1,5 @@
-//! Which identity of the host the sandbox's is mapped to: the caller's own for an ordinary user, a fresh unprivileged
-//! one for root, so that nothing inside is ever root on the host.
+//! The identity on the host to which the sandbox's user is mapped: the caller's own for an ordinary user, a fresh
+//! unprivileged one for root, so that nothing inside is ever root on the host.
 
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) enum Mapping {
     /// To the caller's own.
     Caller,
-    /// To this one, which no user or service has.
+    /// To this id, which no user or service has.
     Fresh { id: u32 },
 }
 

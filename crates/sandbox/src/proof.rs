@@ -1,5 +1,5 @@
 //! The proof at the start: before anything else runs inside, a process there tries what must fail and what must work.
-//! The isolation is thereby shown, not assumed; one surprise and the caller must stop.
+//! This shows the isolation instead of assuming it. After one unexpected result the caller must stop.
 
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -63,7 +63,7 @@ pub struct Proof {
 /// Why the isolation is not proven.
 #[derive(Debug)]
 pub enum ProofError {
-    /// Something went otherwise than it must.
+    /// A probe had the wrong result.
     NotHeld { proof: Proof },
     /// The proof could not be carried out.
     NotDone { why: String },

@@ -82,8 +82,8 @@ impl Sandbox {
         self.parts.root.as_fd()
     }
 
-    /// The upper layer of the view at `target`: nothing in the view differs from the host's directory but what has a name
-    /// in there. `None` where it is not on disk, or the view is a copy.
+    /// The upper layer of the view at `target`: only paths in this layer differ from the host's directory. `None` where
+    /// it is not on disk, or the view is a copy.
     pub fn changed_below(&self, target: &Path) -> Option<OwnedFd> {
         let (_, index) = self.parts.uppers.iter().find(|(place, _)| place == target)?;
         let path = state_directory::layers(self.parts.state.path()).join(state_directory::upper(*index));
@@ -139,8 +139,8 @@ impl Sandbox {
         terminal::open(self.root(), self.parts.mapping)
     }
 
-    /// Shows from inside that the isolation holds: a secret is planted in the state directory, and a process inside
-    /// tries to reach it and much else. Anything unexpected is an error, and then nothing else may run in here.
+    /// Tests the isolation from inside: a secret is placed in the state directory, and a process inside tries to reach
+    /// it and other things. Any unexpected result is an error; then nothing else may run in the sandbox.
     pub fn prove(&self, spec: &ProofSpec) -> Result<Proof, ProofError> {
         let ProofSpec { unreachable, unresolvable, readable, writable } = spec.clone();
         let secret = self.parts.state.path().join("proof-secret");
@@ -184,7 +184,7 @@ impl Sandbox {
         self.take_down()
     }
 
-    /// What ran into a limit so far, by the watchdog's and the kernel's counting.
+    /// The limits that were reached so far, as the watchdog and the kernel counted them.
     pub fn exceeded(&self) -> Vec<Exceeded> {
         self.parts.shared.exceeded().into_iter().chain(self.parts.cgroup.exceeded()).collect()
     }

@@ -116,7 +116,7 @@ impl Shared {
     pub(crate) fn wait_for_start(&self, id: u64, program: &str, limit: Duration) -> Result<i32, ExecError> {
         let outcome = self.wait(limit, |state| match (state.processes.get(&id), &state.gone) {
             (Some(ProcessState::Running { pid }), _) => Some(Ok(*pid)),
-            // It ended before anyone looked: its number is of no use any more, its exit is.
+            // It ended before anyone asked: its pid is useless now, but its exit status is kept.
             (Some(ProcessState::Exited(_)), _) => Some(Ok(0)),
             (Some(ProcessState::NotStarted { errno }), _) => Some(Err(ExecError::NotStarted {
                 program: program.to_owned(),
@@ -174,7 +174,7 @@ impl Shared {
             if let Some(found) = look(&state) {
                 return Some(found);
             }
-            // A limit beyond the clock's range never ends; wake up now and then all the same.
+            // A limit beyond the clock's range never passes; still wake up now and then.
             let left = deadline.map_or(Duration::from_secs(3600), |deadline| {
                 deadline.saturating_duration_since(Instant::now())
             });

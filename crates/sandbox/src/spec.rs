@@ -1,5 +1,5 @@
-//! What a sandbox is made of, as plain data. Nothing here touches the system; paths on the host are real paths
-//! (no symlink on the way: a link swapped in between looking and mounting must not redirect us).
+//! What a sandbox is made of, as plain data. Nothing here touches the system; paths on the host are real paths (no
+//! symlink on the way: a link that is swapped in between check and mount must not redirect us).
 
 use crate::defences::Defences;
 use crate::describe::SandboxPart;
@@ -34,7 +34,7 @@ pub struct SandboxSpec {
     pub network: SandboxNetwork,
     pub landlock: LandlockRequirement,
     pub system_calls: SystemCalls,
-    /// What may be weaker than the floor. Everything else that cannot be enforced stops `start`.
+    /// What may be weaker than the default. Everything else that cannot be enforced stops `start`.
     pub accept_weaker: BTreeSet<SandboxPart>,
     /// All protections, unless a test takes one away.
     pub defences: Defences,
@@ -118,7 +118,7 @@ pub enum MountKind {
         contents: Vec<u8>,
         mode: u32,
     },
-    /// An empty directory; writable only if what it lies in is.
+    /// An empty directory; writable only if its parent is.
     Directory { mode: u32 },
     /// A symbolic link.
     Symlink {

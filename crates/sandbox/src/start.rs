@@ -53,7 +53,7 @@ impl Sandbox {
         match shared {
             Ok((shared, started)) => Ok(finish(&spec, mapping, state, cgroup, shared, started)),
             Err(error) => {
-                // The first error is the one to tell; a later sweep takes what cannot be removed now.
+                // Report the first error; a later sweep removes what is left.
                 drop(cgroup.remove());
                 drop(state.remove());
                 Err(error)

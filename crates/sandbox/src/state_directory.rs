@@ -1,5 +1,5 @@
-//! The state directory of one sandbox: what is in it, how it is made and removed, and how a later command knows that its
-//! owner is dead. The owner holds a lock on a file in it; a lock goes with its holder, however that died.
+//! The state directory of one sandbox: what is in it, how it is made and removed, and how a later command knows that
+//! its owner is dead. The owner holds a lock on a file in it; the kernel releases the lock when the owner dies.
 
 use crate::identity::Mapping;
 use crate::limits::remove_cgroup;
@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 const LOCK: &str = "lock";
 /// The cgroups that belong to the sandbox, one path per line; written before they are made.
 const CGROUPS: &str = "cgroups";
-/// A directory without a lock is being made, or its maker died in between; after this time it is the second.
+/// A directory without a lock is being created, or its creator died; after this time the creator counts as dead.
 const UNLOCKED_GRACE: Duration = Duration::from_secs(60);
 
 /// Where the sandbox's own identity may write: the upper layers of views.
@@ -24,12 +24,12 @@ pub(crate) fn layers(state_directory: &Path) -> PathBuf {
     state_directory.join("layers")
 }
 
-/// The name in there of what was changed in the view that is the sandbox's mount number `index`.
+/// The name of the upper layer of the view with mount number `index`.
 pub(crate) fn upper(index: usize) -> String {
     format!("upper-{index}")
 }
 
-/// Whether a sandbox has views; each directory costs time when it goes.
+/// Whether a sandbox has views; removing each directory costs time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UpperLayers {
     Needed,
@@ -78,7 +78,7 @@ impl StateDirectory {
         &self.path
     }
 
-    /// Writes down a cgroup that is about to be made, so that a later command can find it.
+    /// Records a cgroup before it is created, so that a later command can find it.
     pub(crate) fn note_cgroup(&self, directory: &Path) -> io::Result<()> {
         let mut file = fs::OpenOptions::new().append(true).create(true).open(self.path.join(CGROUPS))?;
         file.write_all(directory.as_os_str().as_bytes())?;
@@ -102,7 +102,7 @@ fn make_lock(directory: &Path) -> io::Result<File> {
 /// What a sweep did.
 #[derive(Debug, Default)]
 pub struct Sweep {
-    /// StateDirectory directories of dead owners that are gone now.
+    /// State directories of dead owners that were removed.
     pub removed: Vec<PathBuf>,
     /// Those whose owner lives.
     pub alive: Vec<PathBuf>,

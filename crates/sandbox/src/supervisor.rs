@@ -1,6 +1,6 @@
-//! The one thread that a sandbox has on the host side: it spawns `__init`, speaks the handshake, passes on what PID 1
-//! reports, and waits until everything has died. The kernel kills `__init` when this thread ends, so it lives as long
-//! as the sandbox; nothing else is ever spawned from it.
+//! The one thread that a sandbox has on the host side: it spawns `__init`, speaks the handshake, passes on PID 1's
+//! reports, and waits until all processes have ended. The kernel kills `__init` when this thread ends, so it lives as
+//! long as the sandbox; nothing else is ever spawned from it.
 
 use crate::channel::{self, Received};
 use crate::describe::Description;
@@ -48,7 +48,7 @@ pub(crate) fn supervise(work: Work, shared: &Arc<Shared>, outcome: &Sender<Resul
     if failed {
         handshake.kill();
     }
-    // The receiver only goes away together with the whole start, which waits for us.
+    // The receiver exists as long as the start, which waits for us.
     drop(outcome.send(result));
     if !failed {
         dispatch_reports(shared);
@@ -174,8 +174,8 @@ impl Handshake {
     }
 }
 
-/// Without a working directory or anything else to do between fork and exec: then the standard library need not copy
-/// this process, which may be large.
+/// No working directory or other step between fork and exec: then the standard library need not copy this process,
+/// which may be large.
 fn spawn_init(init: &InitProgram, socket: UnixStream) -> Result<std::process::Child, StartError> {
     let child = std::process::Command::new(&init.path)
         .arg(&init.argument)
@@ -196,7 +196,7 @@ fn dispatch_reports(shared: &Shared) {
             InitReport::Exited { id, exit } => shared.update(id, ProcessState::Exited(exit)),
             InitReport::Proven { results } => shared.proven(Ok(results)),
             InitReport::NotProven { why } => shared.proven(Err(why)),
-            // Only valid in the handshake: PID 1 is not itself any more.
+            // Only valid during the handshake; later PID 1 is broken.
             InitReport::Unshared
             | InitReport::PidOne
             | InitReport::Sockets { .. }
@@ -206,7 +206,7 @@ fn dispatch_reports(shared: &Shared) {
             }
         }
     }
-    // Without its channel PID 1 is of no use, whether it closed it or broke it.
+    // Without its channel PID 1 is useless, whether it closed the channel or broke the protocol.
     shared.kill();
 }
 

@@ -53,7 +53,7 @@ impl TreeEntry<'_> {
     }
 }
 
-/// Whether the walk enters a directory. For other entries it means nothing.
+/// Whether the walk enters a directory. Ignored for other entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Descend {
     Yes,
@@ -91,7 +91,7 @@ impl<E: std::error::Error + 'static> std::error::Error for WalkError<E> {
 }
 
 impl WalkError<io::Error> {
-    /// The same as an error of the system, for callers that make no difference.
+    /// The same as a system error, for callers that treat both alike.
     pub fn into_io(self) -> io::Error {
         match self {
             Self::Visit(error) => error,

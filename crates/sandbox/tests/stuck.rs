@@ -1,5 +1,5 @@
-//! A file system whose server takes requests and never answers: whoever asks it waits in the kernel, and no signal ends
-//! that. Runs in a mount namespace of its own, so that nothing of it is left on the machine.
+//! A file system whose server takes requests and never answers: a process that uses it blocks in the kernel, and no
+//! signal ends that. Runs in a mount namespace of its own, so that nothing of it is left on the machine.
 
 use crate::world::World;
 use rustix::mount::MountFlags;
@@ -41,7 +41,7 @@ fn mount(directory: &Path, silent: Silent) -> File {
                 (INIT, _) => welcome(),
                 (_, Silent::FromTheStart) | (LOOKUP, _) => continue,
                 (GETATTR, Silent::OnNames) => root_directory(),
-                // Not supported, which is an answer.
+                // Answer "not supported", so that the client does not wait.
                 _ => Vec::new(),
             };
             let error: i32 = if body.is_empty() { -38 } else { 0 };
@@ -108,7 +108,7 @@ fn close_names_who_will_not_die(directory: &Path, states: &Path) {
         other => panic!("{other:?}"),
     }
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
-    // While it is stuck a sweep can do no more, says so, and does not wait.
+    // While it hangs, a sweep cannot continue; it reports that and does not wait.
     drop(sweep(states).unwrap());
     drop(device);
     abort_all();

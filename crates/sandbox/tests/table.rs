@@ -1,4 +1,4 @@
-//! The summary of the attack suite: number × {root, user} × {held, bit without its layer}. No cell is empty.
+//! The summary of the attack suite: number × {root, user} × {stopped, works without its layer}. No cell is empty.
 
 use crate::attacks;
 use crate::world::Who;
@@ -26,7 +26,7 @@ pub(crate) struct Table {
     cells: BTreeMap<(u32, String, String), String>,
 }
 
-/// How the half that runs under another uid tells its cells.
+/// How the half that runs under another uid reports its cells.
 const MARK: &str = "CELL";
 
 impl Table {
@@ -56,7 +56,7 @@ impl Table {
             let name = named(*number).map_or("", |attack| attack.name);
             format!("{number}\t{name}\t{who}\t{question}\t{answer}\n")
         });
-        // Where it cannot be written there is no summary, and what was printed counts.
+        // If it cannot be written, there is no summary, and the printed table counts.
         let rows: String = rows.collect();
         drop(
             std::fs::create_dir_all(&directory)

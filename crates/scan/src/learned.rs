@@ -45,7 +45,7 @@ pub struct OriginThresholds {
     pub issue: Option<f32>,
 }
 
-/// A model with its thresholds, or the lack of one.
+/// A model, if there is one, with its thresholds.
 #[derive(Clone)]
 pub struct LearnedScanner {
     pub model: Option<LearnedModel>,
@@ -54,7 +54,7 @@ pub struct LearnedScanner {
     pub match_type: ScoredUnit,
 }
 
-/// What the built-in configuration of a harness says: the model finds its own windows, and about one benign text in a thousand
+/// The built-in configuration of a harness: the model finds its own windows, and about one benign text in a thousand
 /// reaches the threshold.
 impl Default for LearnedScanner {
     fn default() -> Self {
@@ -68,7 +68,7 @@ impl Default for LearnedScanner {
 }
 
 impl LearnedScanner {
-    /// Asks the model, sentence by sentence or as a whole. Without a model there are no findings.
+    /// Asks the model, sentence by sentence or as a whole. Without a model it finds nothing.
     pub fn scan(&self, text: &str, origin: Origin) -> Result<Vec<Finding>, LearnedScannerError> {
         if self.model.is_none() {
             return Ok(Vec::new());

@@ -30,7 +30,7 @@ pub struct CaseCounts {
 }
 
 impl CaseCounts {
-    /// Of what was flagged, the share that is an attack. Nothing flagged is nothing wrong.
+    /// The share of flagged texts that are attacks; 1 if nothing was flagged.
     pub fn precision(&self) -> f64 {
         share(self.attacks_found, self.attacks_found + self.benign_flagged)
     }

@@ -1,5 +1,5 @@
-//! How well scores tell attacks from benign texts: AUROC, recall at a given share of benign texts that are flagged, and
-//! calibration.
+//! How well scores separate attacks from benign texts: AUROC, recall at a given share of benign texts that are flagged,
+//! and calibration.
 
 /// What scores of labelled texts add up to.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -10,7 +10,8 @@ pub struct Ranking {
     pub at_1_percent: Estimate,
     /// The same for one benign text in a thousand.
     pub at_01_percent: Estimate,
-    /// How far scores lie from the share of attacks among texts with such a score, on average: 0 is calibrated.
+    /// The average difference between scores and the share of attacks among texts with that score: 0 is perfectly
+    /// calibrated.
     pub calibration_error: f64,
 }
 
@@ -35,7 +36,7 @@ pub fn rank(attacks: &[f64], benign: &[f64]) -> Option<Ranking> {
     let wins: f64 = attacks.iter().map(|attack| wins(*attack, &sorted)).sum();
     let auroc = wins / (attacks.len() * benign.len()) as f64;
     let recall = |share: f64| {
-        // So many benign texts may lie above the threshold.
+        // The number of benign texts that may be above the threshold.
         let above = (share * sorted.len() as f64).floor() as usize;
         let threshold = sorted[sorted.len() - 1 - above.min(sorted.len() - 1)];
         let found = attacks.iter().filter(|attack| **attack > threshold).count();

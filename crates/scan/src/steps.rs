@@ -25,8 +25,8 @@ mod tests {
     use super::*;
     use crate::{Origin, Scanner, Toggles};
 
-    /// A byte may be read this often: for a comment of forty bytes with an order in it, the three thousand around it
-    /// are read for their subject, and that a few times over.
+    /// How often a byte may be read: for a short comment with an order in it, the rules read the three thousand bytes
+    /// around it a few times.
     const MAX_STEPS: usize = 600;
 
     fn steps(work: impl FnOnce()) -> usize {

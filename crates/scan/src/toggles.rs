@@ -74,7 +74,7 @@ impl Toggles {
         "tool_allowlist_pretool",
     ];
 
-    /// The same with one switch turned; `None` where there is no such switch.
+    /// The same with one switch changed; `None` if the switch does not exist.
     #[must_use]
     pub fn switched(mut self, name: &str, on: bool) -> Option<Self> {
         let switch = match name {

@@ -2,9 +2,9 @@
 //! over a store. The crate knows nothing of runs, harnesses or models. It reads no clock and no source of randomness:
 //! callers pass both in. Its API has no async.
 //!
-//! Four modules, each importing only those before it:
-//! `log` contains the events and the fold that gives them a meaning; `decide` contains the pure decisions over that state;
-//! `store` writes one decision in one atomic step; `api` is what callers use.
+//! Four modules, each importing only those before it: `log` contains the events and the fold that turns them into a
+//! state; `decide` contains the pure decisions over that state; `store` writes one decision in one atomic step; `api`
+//! is what callers use.
 
 mod api;
 mod decide;

@@ -1,4 +1,5 @@
-//! Everyday work in a sandbox that is thrown away passes; what leaves it does not, and nothing is easier elsewhere.
+//! In a disposable sandbox everyday work passes and commands that reach outside do not; elsewhere the rules are at
+//! least as strict.
 
 use redact::{Finding, Severity};
 use scan::Toggles;
@@ -195,7 +196,7 @@ fn a_host_that_is_filled_in_and_a_bucket_are_not_internal() {
     }
 }
 
-/// What a denial advises must not be denied as well.
+/// The alternative in a denial's advice must not be denied too.
 #[test]
 fn advice_works_when_it_is_followed() {
     for (denied, advised, followed) in [

@@ -15,14 +15,14 @@ pub(crate) struct Harm {
 /// How far a harm goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// It ends with a sandbox that is thrown away.
+    /// Its effect ends with a disposable sandbox.
     Sandbox,
-    /// Something leaves, or outlives the sandbox, or attacks it.
+    /// It sends something out, outlives the sandbox, or attacks it.
     Beyond,
 }
 
 impl Harm {
-    /// Everyday work in a sandbox that is thrown away.
+    /// Everyday work in a disposable sandbox.
     pub(crate) fn ends_with_sandbox(self) -> Self {
         Harm { reach: Reach::Sandbox, ..self }
     }

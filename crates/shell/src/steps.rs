@@ -25,8 +25,8 @@ mod tests {
     use super::*;
     use crate::{scan_command, shorten};
 
-    /// A byte may be read this often: for a comment of forty bytes with an order in it, the three thousand around it
-    /// are read for their subject, and that a few times over.
+    /// How often a byte may be read: for a short comment with an order in it, the rules read the three thousand bytes
+    /// around it a few times.
     const MAX_STEPS: usize = 600;
 
     fn steps(work: impl FnOnce()) -> usize {
@@ -54,7 +54,7 @@ mod tests {
         }
     }
 
-    /// The parser's own reading is counted too; it is cut off where it would not end.
+    /// The parser's own reading is counted too; it is stopped if it would not end.
     #[test]
     fn no_command_is_read_again_and_again() {
         for (name, piece) in worst::COMMANDS {

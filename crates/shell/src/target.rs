@@ -228,7 +228,7 @@ fn absolute(word: &str) -> Option<String> {
     Some(if is_ipv6 { format!("http://[{word}]") } else { format!("http://{host}{word}") })
 }
 
-/// The words of a call that copies which can name a place. Git's are refs and paths but for a few commands.
+/// The words of a copying call that can name a host. For git these are refs and paths, except for a few commands.
 fn copied<'c>(call: &Call, operands: &[&'c Word]) -> impl Iterator<Item = &'c str> {
     let is_git = call.is(&["git"]);
     let texts: Vec<&'c str> = operands.iter().map(|word| word.text.as_str()).collect();
@@ -240,7 +240,7 @@ fn copied<'c>(call: &Call, operands: &[&'c Word]) -> impl Iterator<Item = &'c st
     texts.into_iter().skip(from).take(count)
 }
 
-/// `user@host:path`, the way ssh's family writes it. One letter before the colon is a disk.
+/// `user@host:path`, as ssh and similar programs write it. One letter before the colon is a disk.
 fn remote(word: &str) -> Option<String> {
     if word.contains("://") {
         return Some(word.to_owned());

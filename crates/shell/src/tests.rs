@@ -219,7 +219,7 @@ proptest! {
         prop_assert!(found(&words.join(" ")).contains(&("destructive-command", Severity::Critical)));
     }
 
-    /// What bash makes of `$'…'`.
+    /// How bash reads `$'…'`.
     #[test]
     fn escapes_of_letters_are_read(text in "(['\"\\\\]|[ -~\\n]){1,30}", ways in proptest::collection::vec(0..6, 30)) {
         let written: String = text.chars().zip(ways).map(|(letter, way)| match (way, letter) {

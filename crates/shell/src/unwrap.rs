@@ -145,7 +145,7 @@ pub(super) fn scripts(call: &Call) -> Vec<String> {
     scripts
 }
 
-/// The program in `perl -e '…'` and its kin.
+/// The program in `perl -e '…'` and similar calls.
 pub(super) fn one_liner(call: &Call) -> Option<&str> {
     let languages = ["perl", "ruby", "node", "nodejs", "php", "deno", "bun", "lua"];
     let is_language = call.is(&languages) || call.program().starts_with("python");

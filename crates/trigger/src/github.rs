@@ -76,8 +76,8 @@ fn comment(kind: &str, payload: &Json) -> Json {
     json!({ "kind": kind, "comment": comment })
 }
 
-/// What GitHub says about the sender. It speaks of whoever wrote the comment, the review, the issue or the pull request, so it
-/// counts only where that is the sender.
+/// GitHub's association of the sender. It describes the author of the comment, review, issue or pull request, so it
+/// counts only if the author is the sender.
 fn role(kind: &str, payload: &Json, subject: &Json) -> &'static str {
     let written = match kind {
         "issue_comment" => &payload["comment"],

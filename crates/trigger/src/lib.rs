@@ -36,7 +36,7 @@ const STACK_BYTES: usize = 64 << 20;
 /// A checked expression.
 pub struct Trigger(String);
 
-/// Why an expression cannot be used, or says neither yes nor no about an event.
+/// Why an expression cannot be used, or has no boolean result for an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TriggerError {
     TooLong {
@@ -93,7 +93,7 @@ impl TriggerEvent {
         Self(event)
     }
 
-    /// The event of a webhook of GitHub; `kind` is `X-GitHub-Event`. `None`: no trigger is about it.
+    /// The event of a webhook of GitHub; `kind` is `X-GitHub-Event`. `None`: triggers do not support this kind.
     pub fn of_github(kind: &str, payload: &Json) -> Option<Self> {
         github::normalize(kind, payload).map(Self)
     }
@@ -118,8 +118,8 @@ impl TriggerEvent {
         &self.0
     }
 
-    /// Whether the forge says that the actor may write to the repository, or may label what others wrote. A label on one's own
-    /// issue proves nothing: the template of an issue labels what a stranger opens.
+    /// Whether the forge says that the actor may write to the repository, or may label issues of others. A label on
+    /// one's own issue proves nothing: an issue template adds labels to a stranger's issue.
     pub fn is_authorized(&self) -> bool {
         let text = |path: &str| self.0.pointer(path).and_then(Json::as_str).unwrap_or_default();
         let is_author = self.0.pointer("/actor/is_entity_author") == Some(&Json::Bool(true));

@@ -1,5 +1,5 @@
-//! Whether an expression can be true of events of which only some fields are known. The answer errs to yes: a field that is not
-//! known can have any value.
+//! Whether an expression can be true of events of which only some fields are known. In doubt the answer is yes: an
+//! unknown field can have any value.
 
 use cel::common::ast::{Expr, IdedExpr, LiteralValue, operators};
 use serde_json::Value as Json;

@@ -31,7 +31,7 @@ impl Trigger {
     }
 }
 
-/// Every kind of event: its name, its type, and what its form says before it happens.
+/// Every kind of event: its name, its type, and the fields that are known in advance.
 fn kinds() -> Vec<(&'static str, &'static str, Json)> {
     let mut all = Vec::new();
     for (event, entity) in [("issues", "work_item"), ("pull_request", "change_proposal")] {
@@ -130,7 +130,7 @@ mod tests {
         }
     }
 
-    /// What is said about an event before it happens holds for the event.
+    /// The fields that are known in advance match those of a real event.
     #[test]
     fn the_form_of_every_kind_is_that_of_its_events() {
         for (event, action, known) in kinds() {

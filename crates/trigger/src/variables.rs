@@ -1,4 +1,5 @@
-//! What scripts and harnesses get of an event: variables with fixed names, and the ref of the pull request that it is about.
+//! The data of an event for scripts and harnesses: variables with fixed names, and the ref of the pull request that it
+//! is about.
 
 use serde_json::Value as Json;
 
@@ -30,7 +31,7 @@ pub fn event_variables() -> impl Iterator<Item = &'static str> {
     OF_EVENT.iter().chain(OF_CHANGE).map(|(name, _)| *name)
 }
 
-/// Whether the value is what somebody wrote, and can be anything: a comment, a label, a branch, a name.
+/// Whether the value is free text that somebody wrote: a comment, a label, a branch, a name.
 pub fn is_free_text(name: &str) -> bool {
     ["COMMENT_BODY", "LABEL_NAME", "EVENT_ACTOR", "PR_HEAD_REF", "PR_BASE_REF"].contains(&name)
 }

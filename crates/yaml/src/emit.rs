@@ -76,7 +76,7 @@ fn inline(node: &Node) -> String {
     }
 }
 
-/// Plain only for words that no YAML reader can take for anything else.
+/// Unquoted only for words that every YAML parser reads as the same text.
 fn quoted_if_needed(text: &str) -> String {
     let plain_start = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '/');
     let plain_rest = text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./@+".contains(c));

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use crate::{MapEntry, Node, Span, Value};
 
-/// Takes the key of a list item: what makes two items the same thing.
+/// Returns the key of a list item: items with the same key are the same item.
 pub type Keyed = fn(&Node) -> Option<String>;
 
 /// The overlay wins and remembers what it replaced.
@@ -74,7 +74,8 @@ pub fn append_unique(base: Node, overlay: Node) -> Node {
     by_key(base, overlay, |item| Some(fingerprint(item)), |known, _| known)
 }
 
-/// A `null` deletes the value of farther files. Where there is a default, that shows again and remembers what was deleted.
+/// A `null` deletes the value of farther files. If there is a default, it applies again and keeps a reference to the
+/// deleted value.
 pub fn restore_defaults(defaults: &Node, merged: &mut Node) {
     let Value::Map(entries) = &mut merged.value else { return };
     for entry in entries {
@@ -96,7 +97,7 @@ fn remember(node: &mut Node, replaced: &[Span]) {
     }
 }
 
-/// A text that is equal for equal values, wherever they were written.
+/// A text that is equal for equal values, regardless of their places.
 fn fingerprint(node: &Node) -> String {
     let mut text = String::new();
     node.each_scalar(&mut |path, scalar| {

@@ -86,7 +86,7 @@ impl Node {
         })
     }
 
-    /// What this is, in the words of a message.
+    /// The name of this kind of value for messages.
     pub fn kind(&self) -> String {
         match &self.value {
             Value::Null => "nothing".to_owned(),

@@ -201,7 +201,7 @@ macro_rules! ranged {
     };
 }
 
-/// The word of a choice, if it is one of them. An empty word is understood but not advertised.
+/// The word of a choice, if it is one of them. An empty word is accepted but not listed in messages.
 pub fn decode_choice<'a>(node: &'a Node, decoder: &mut Decoder, words: &[&'static str]) -> Option<&'a str> {
     let shown: Vec<&str> = words.iter().copied().filter(|word| !word.is_empty()).collect();
     let expected = format!("one of {}", shown.join(", "));

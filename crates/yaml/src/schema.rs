@@ -16,7 +16,7 @@ pub struct Field {
     required: bool,
 }
 
-/// The schema of one field. A layered record asks for nothing: another file may say it.
+/// The schema of one field. A layered record requires no field: another file may set it.
 pub fn schema_field<T: Shape>(schemas: &mut Schemas, key: &'static str, doc: &str, layered: bool) -> Field {
     let mut schema = T::schema(schemas);
     if let (Some(object), false) = (schema.as_object_mut(), doc.is_empty()) {

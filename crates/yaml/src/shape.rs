@@ -46,7 +46,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// For a document that is complete: what is absent is missing.
+    /// For a complete document: an absent required field is an error.
     pub fn whole() -> Self {
         Self::default()
     }
@@ -217,8 +217,8 @@ impl<T: Shape> Shape for Option<T> {
     }
 }
 
-/// A layered record of which one file says only a part. What it says is checked; whether all of it is there is known
-/// when the files are merged, so it never makes the record around it incomplete.
+/// A layered record of which one file may set only a part. That part is checked. Whether it is complete is known only
+/// after the merge, so it never makes the enclosing record incomplete.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Partial<T>(pub Option<T>);
 

@@ -12,7 +12,7 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Case and the choice between `-` and `_` are what people get wrong most.
+/// The most common mistakes are case, and `-` instead of `_`.
 fn normalized(word: &str) -> Vec<char> {
     word.chars().take(64).map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() }).collect()
 }

@@ -20,11 +20,11 @@ struct KnownSecrets {
     redactors: Option<ResponseRedactors>,
 }
 
-/// What finds the values in a response.
+/// Finds the values in a response.
 #[derive(Clone)]
 pub(crate) struct ResponseRedactors {
     pub(crate) contents: Arc<Redactor>,
-    /// For the names of headers, which HTTP/2 writes in lower case.
+    /// The same for names of headers, which HTTP/2 writes in lower case.
     pub(crate) lower_case_names: Arc<Redactor>,
 }
 

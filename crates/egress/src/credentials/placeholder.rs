@@ -29,7 +29,7 @@ fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     memchr::memmem::find(bytes, wanted)
 }
 
-/// Finds placeholders in a stream, also across the borders of its portions.
+/// Finds placeholders in a stream, also across the boundaries of its chunks.
 #[derive(Debug, Default)]
 pub struct PlaceholderScanner {
     tail: Vec<u8>,

@@ -74,7 +74,7 @@ impl CredentialSource {
         Self { kind: SourceKind::Fixed(secret) }
     }
 
-    /// The value, if it can be had without fetching or waiting.
+    /// The value, if it is available without fetching or waiting.
     pub(super) fn known(&self) -> Option<Secret> {
         match &self.kind {
             SourceKind::Fixed(secret) => Some(secret.clone()),
@@ -95,7 +95,7 @@ impl CredentialSource {
         Ok(Self { kind: SourceKind::Fetched { fetch: Arc::new(fetch), last: Arc::new(Mutex::new(last)) } })
     }
 
-    /// The value as it was last had, without fetching. Blocks while another thread fetches; not for asynchronous code.
+    /// The last fetched value, without fetching again. Blocks while another thread fetches; not for asynchronous code.
     pub fn last(&self) -> Option<Secret> {
         match &self.kind {
             SourceKind::Fixed(secret) => Some(secret.clone()),
@@ -136,7 +136,7 @@ impl LastFetch {
     fn new(fetched: Result<FetchedSecret, String>) -> Self {
         let now = Instant::now();
         match fetched {
-            // A time that the clock cannot represent is no limit.
+            // A time that the clock cannot represent counts as no expiry.
             Ok(FetchedSecret { secret, valid_for }) => {
                 Self::Good { secret, until: valid_for.and_then(|life| now.checked_add(life)) }
             }

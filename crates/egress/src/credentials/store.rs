@@ -140,7 +140,7 @@ struct Token {
 }
 
 impl CredentialStore {
-    /// Handles are new for every run, so that a placeholder of another one means nothing.
+    /// Handles are new for every run, so that a placeholder of another run is invalid.
     pub fn new(credentials: Vec<Credential>) -> Result<Self, getrandom::Error> {
         let mut number = [0; 8];
         getrandom::fill(&mut number)?;

@@ -1,4 +1,4 @@
-//! Certificates from files: which authorities are trusted, and who we are to a server that asks.
+//! Certificates from files: which authorities are trusted, and our client certificate.
 
 use super::Roots;
 use rustls::crypto::ring;
@@ -24,7 +24,7 @@ impl fmt::Display for CertificateError {
 
 impl std::error::Error for CertificateError {}
 
-/// A certificate and its key, shown to servers that ask who we are.
+/// A client certificate and its key, for servers that ask for one.
 #[derive(Clone, Debug)]
 pub struct ClientCertificate(pub(super) Arc<SingleCertAndKey>);
 

@@ -1,4 +1,4 @@
-//! The proxy that this machine must use to reach the world, as `HTTPS_PROXY` and `NO_PROXY` say.
+//! The proxy that this machine must use for outgoing connections, from `HTTPS_PROXY` and `NO_PROXY`.
 
 use super::DialError;
 use base64::Engine;
@@ -94,7 +94,7 @@ impl HostProxy {
         Ok(Self { host: host.to_owned(), port, authorization, bypass })
     }
 
-    /// Whether this host is reached through the proxy. What is on this machine never is.
+    /// Whether this host is reached through the proxy. Hosts on this machine never are.
     pub(super) fn serves(&self, host: &str, port: u16) -> bool {
         let bare = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
         let address = bare.parse::<IpAddr>().ok();

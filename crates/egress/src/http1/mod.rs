@@ -1,6 +1,6 @@
-//! Strict HTTP/1.1: every head and every body border has exactly one reading, and anything ambiguous is refused. This is
-//! written by hand, because libraries accept what servers read differently (bare LF, repeated Content-Length, folded
-//! lines), and such differences smuggle requests past a proxy.
+//! Strict HTTP/1.1: every head and every body boundary has exactly one interpretation, and anything ambiguous is
+//! refused. This is written by hand, because libraries accept what servers read differently (bare LF, repeated
+//! Content-Length, folded lines), and such differences smuggle requests past a proxy.
 
 mod body;
 mod fields;

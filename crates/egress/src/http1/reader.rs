@@ -141,7 +141,7 @@ impl<R: AsyncRead + Unpin> HeadReader<R> {
     }
 }
 
-/// The other side closed the connection its own way: many TLS clients end it without saying so.
+/// The other side closed the connection its own way: many TLS clients close without `close_notify`.
 fn has_left(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
 }

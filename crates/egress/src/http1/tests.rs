@@ -174,7 +174,7 @@ async fn bodies_end_where_their_framing_says() {
 async fn heads_are_read_one_by_one_and_bounded() {
     let mut reader = HeadReader::new(&b"A\r\n\r\nB\n\nC\r\nD\r\n\r\nrest"[..]);
     assert_eq!(reader.read_head(TIME, TIME).await.unwrap().unwrap(), b"A\r\n\r\n");
-    // What a forgiving reader takes for an end is one here too; the head is refused afterwards.
+    // An end that a lenient parser would accept ends the head here too; the head is refused afterwards.
     assert_eq!(reader.read_head(TIME, TIME).await.unwrap().unwrap(), b"B\n\n");
     assert_eq!(reader.read_head(TIME, TIME).await.unwrap().unwrap(), b"C\r\nD\r\n\r\n");
     assert!(matches!(reader.read_head(TIME, TIME).await, Err(ReadHeadError::Cut)));
@@ -185,7 +185,7 @@ async fn heads_are_read_one_by_one_and_bounded() {
     assert!(silent.read_head(TIME, TIME).await.unwrap().is_none());
 }
 
-/// A TLS connection that its client closed without saying so.
+/// A TLS connection that its client closed without `close_notify`.
 struct Closed(&'static [u8]);
 
 impl tokio::io::AsyncRead for Closed {
@@ -211,7 +211,7 @@ async fn a_client_that_leaves_after_its_request_has_done_nothing_wrong() {
     assert!(matches!(within.read_head(TIME, TIME).await, Err(ReadHeadError::Io(_))));
 }
 
-/// Pieces that attacks are made of, so that random heads come near the borders.
+/// Fragments of attacks, so that random heads reach the edge cases.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         "[ -~]{0,12}",

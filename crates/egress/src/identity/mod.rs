@@ -1,4 +1,4 @@
-//! Which program opened a connection, and which programs started it, by the kernel's own account. Names that a process
+//! Which program opened a connection, and which programs started it, according to the kernel. Names that a process
 //! gives itself (argv, comm) are ignored. A program that cannot be identified for certain has no identity, and without
 //! one nothing passes.
 

@@ -61,8 +61,8 @@ impl ProcessTree {
         Ok(owners)
     }
 
-    /// The sandbox's first process, and what it has started and not yet become a program. Only these cannot be looked at by
-    /// the user who made the sandbox; a program inside can, whatever it does about it.
+    /// The sandbox's first process, and what it has started and not yet become a program. The user who created the
+    /// sandbox cannot inspect these two, but every program inside, whatever the program does.
     fn is_ours(&self, pid: u32) -> bool {
         pid == self.root || self.parents.get(&pid) == Some(&self.root)
     }
@@ -82,7 +82,7 @@ impl ProcessTree {
     }
 }
 
-/// Of every thread: a child belongs to the thread that created it.
+/// The children of every thread: a child belongs to the thread that created it.
 fn children(proc: &Path, pid: u32) -> Result<Vec<u32>, IdentityError> {
     let unread = |source| IdentityError::Proc { what: "the sandbox's processes", source };
     let mut found = Vec::new();
@@ -101,13 +101,13 @@ fn descriptors_of(proc: &Path, pid: u32) -> PathBuf {
     proc.join(pid.to_string()).join("fd")
 }
 
-/// Whether a process holds the descriptor that hides its descriptors from an ordinary user. One that is ending does so, and one
-/// whose first thread has ended: its other threads are looked at instead.
+/// Whether a process holds the socket although an ordinary user cannot list its descriptors: it is ending, or its first
+/// thread has ended. Then its other threads are inspected.
 fn held_by_ending(proc: &Path, pid: u32, wanted: &str) -> io::Result<bool> {
     let deadline = Instant::now() + ENDING;
     loop {
         match a_thread_holds(&proc.join(pid.to_string()), wanted) {
-            // It has no memory any more, and still its descriptors. That lasts a moment.
+            // For a moment, an ending process has no memory but still has its descriptors.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -139,7 +139,7 @@ fn has_exited(thread: &Path) -> io::Result<bool> {
     Ok(matches!(state, Some('Z' | 'X')))
 }
 
-/// `most` descriptors are looked at: a process with more could hide one behind them.
+/// Inspects at most `most` descriptors: a process with more could hide one behind them, so that is an error.
 fn has_descriptor(directory: &Path, wanted: &str, most: usize) -> io::Result<bool> {
     for (index, entry) in entries(directory)?.enumerate() {
         if index >= most {
@@ -155,8 +155,8 @@ fn has_descriptor(directory: &Path, wanted: &str, most: usize) -> io::Result<boo
     Ok(false)
 }
 
-/// The entries of a process's directory; none if the process has ended. Anything else, as when descriptors run out, is an
-/// error: a process that was not seen is not one that does not exist.
+/// The entries of a process's directory; none if the process has ended. Anything else, as when descriptors run out, is
+/// an error: a process that could not be inspected may still hold the socket.
 fn entries(path: &Path) -> io::Result<impl Iterator<Item = io::Result<fs::DirEntry>> + use<>> {
     let listed = match fs::read_dir(path) {
         Ok(listed) => Some(listed),

@@ -141,7 +141,7 @@ fn a_socket_that_two_programs_hold_is_ambiguous() {
             identifier.identify(peer, stream.local_addr().unwrap())
         })
         .find(Result::is_err);
-    // What the opener started may hold its connection too. It is strange to a program that it did not start.
+    // A program that the opener started may hold its connection too. A program that it did not start may not.
     let local = stream.local_addr().unwrap();
     let program = |pid: u32| {
         let tree = ProcessTree::load(&identifier.proc, identifier.root).unwrap();

@@ -14,7 +14,7 @@ use tokio::net::{TcpStream, UdpSocket};
 /// Addresses do not change while the sandbox runs.
 const TTL_SECONDS: u32 = 60;
 const STREAM_IDLE: Duration = Duration::from_secs(10);
-/// Names that are reported. A program that asks for ever new names must not fill the record.
+/// Names that are reported. A program that keeps asking for new names must not fill the record.
 const MAX_REPORTED: usize = 1000;
 
 pub(crate) struct NameServer {

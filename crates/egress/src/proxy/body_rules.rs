@@ -1,5 +1,5 @@
-//! A request whose rules speak about its body: it is read whole, decompressed and decided before anything of it is sent.
-//! What is sent are the bytes that were decided.
+//! A request whose rules apply to its body: the proxy reads it whole, decompresses it and decides before it sends
+//! anything. It sends exactly the bytes that it checked.
 
 use super::admission::AdmittedConnection;
 use super::content_encoding::{DecodingLimits, EncodingError, decode};
@@ -147,7 +147,7 @@ fn check_leaks(connection: &AdmittedConnection, bytes: &[u8]) -> Result<(), Refu
     MessageCheck::new("body", watcher).refusal(bytes).map_or(Ok(()), Err)
 }
 
-/// Of two types a server may believe either.
+/// With two content types a server may use either, so the request is refused.
 fn content_type(head: &RequestHead) -> Result<Option<&str>, Refusal> {
     let mut values = head.fields.all("content-type");
     let first = values.next();

@@ -1,5 +1,5 @@
-//! Bodies without their compression, for the rules that speak about them. A body must be one complete stream of one known
-//! encoding: what follows it, or is left out, a server may read in another way.
+//! Decompresses bodies for the rules that apply to them. A body must be one complete stream of one known encoding: a
+//! server may interpret extra or missing bytes in another way.
 
 use brotli_decompressor::Decompressor;
 use flate2::bufread::GzDecoder;
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io::Read;
 
-/// What a decoder of zstd should accept, by RFC 8878.
+/// The window size that a zstd decoder should accept, by RFC 8878.
 const MAX_WINDOW: u64 = 8 << 20;
 /// Decompressed at once.
 const PORTION: u64 = 64 << 10;
@@ -66,7 +66,7 @@ pub(super) fn decode<'a>(
         }
         ["br"] => {
             let mut rest = body;
-            // One byte at a time: what follows the stream stays unread, and is seen.
+            // One byte at a time, so that bytes after the stream stay unread and are detected.
             let decoded = read(&mut Decompressor::new(&mut rest, 1), limits, "br")?;
             (decoded, rest)
         }

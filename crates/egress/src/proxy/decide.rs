@@ -16,7 +16,7 @@ pub(super) struct DecidedRequest {
     pub(super) path_and_query: String,
     /// Every path that some server might decode from this request.
     pub(super) readings: Vec<String>,
-    /// The rules speak about the body: nothing is decided yet.
+    /// Rules apply to the body: nothing is decided yet.
     pub(super) body: Option<BodyRules>,
     /// For a body in which a server may read another method.
     pub(super) form_check: Option<FormMethodCheck>,

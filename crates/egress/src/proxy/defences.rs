@@ -47,7 +47,7 @@ pub(super) trait Defences: Send + Sync {
         admitted.decide(request)
     }
 
-    /// The head is written anew from what was understood.
+    /// The head is written anew from its parsed form.
     fn write_head(&self, head: &RequestHead, host: &str, target: &str) -> Vec<u8> {
         head.write_upstream(host, target)
     }

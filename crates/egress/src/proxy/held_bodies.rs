@@ -51,7 +51,8 @@ impl HeldBodies {
 }
 
 impl HeldBody {
-    /// Memory for so many bytes more. Refused at once where it is taken: who waits would hold a connection.
+    /// Memory for so many bytes more. Refused at once if there is none left: a client that waits would hold a
+    /// connection.
     pub(super) fn grow(&mut self, more: u64) -> Result<(), Refusal> {
         let bytes = self.bytes.saturating_add(more);
         let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);

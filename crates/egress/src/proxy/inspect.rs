@@ -1,6 +1,6 @@
-//! What happens to an admitted connection: a tunnel where nothing has to read its requests; otherwise the proxy ends TLS
-//! here and starts it anew towards the server. It asks the server first, so that the client is offered the protocol that
-//! the server speaks.
+//! What happens to an admitted connection: it becomes a tunnel if no rule has to read its requests; otherwise the proxy
+//! ends TLS here and starts it anew towards the server. It asks the server first, so that the client is offered the
+//! protocol that the server speaks.
 
 use super::admission::AdmittedConnection;
 use super::client::{ClientConnection, Greeting, refuse_before_tls};

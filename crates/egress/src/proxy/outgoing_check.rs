@@ -1,6 +1,6 @@
 //! Shows everything that leaves to a leak watcher, except what goes to the model gateway: host names, request lines,
-//! headers, bodies, websocket messages, and tunnels that are not encrypted. The watcher decides; the proxy shows the
-//! bytes and obeys, and does not know what the watcher looks for.
+//! headers, bodies, websocket messages, and tunnels that are not encrypted. The watcher decides; the proxy passes it
+//! the bytes, follows its decision, and does not know what it looks for.
 
 use super::destination::Destination;
 use super::form_method::FormMethodCheck;

@@ -172,7 +172,7 @@ pub(super) fn check_message(
     MessageCheck::new("body", watcher).with_form(form).refusal(body).map_or(Ok(()), Err)
 }
 
-/// Reads a body that the rules speak about, and decides it.
+/// Reads a body that rules apply to, and decides it.
 async fn decided_body(
     connection: &AdmittedConnection,
     head: &RequestHead,
@@ -216,7 +216,7 @@ pub(super) async fn substitute_head(
     let signature = signature(connection, decided, &scope, &mut out).await?;
     if store.is_bound(scope.host, scope.port, scope.provider) {
         ask_for_uncompressed_response(&mut out);
-        // What a signed request carries is of no use without the secret key, which is not in it: parts may come back.
+        // A signed request does not contain the secret key, so parts of it may come back in a response.
         if signature.is_none() {
             ask_for_whole_response(&mut out);
         }
@@ -260,7 +260,7 @@ fn ask_for_uncompressed_response(head: &mut RequestHead) {
     }
 }
 
-/// Two ranges could have a credential's halves.
+/// Two ranges could each contain half of a credential.
 fn ask_for_whole_response(head: &mut RequestHead) {
     head.fields.remove("range");
     head.fields.remove("if-range");
@@ -281,7 +281,7 @@ pub(super) async fn substitute_body(
     substituted.map_err(|error| Refusal::credential(&error))
 }
 
-/// A whole text message of a websocket. JSON stays JSON, whatever the value holds.
+/// A whole text message of a websocket. JSON stays valid with any value.
 pub(super) async fn substitute_text(
     connection: &AdmittedConnection,
     text: &[u8],

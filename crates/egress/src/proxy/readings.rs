@@ -36,7 +36,7 @@ pub(super) fn methods(head: &RequestHead, query: &Query) -> Result<Vec<String>, 
     Ok(all)
 }
 
-/// The parameters in the value of another one, for servers that also end a parameter at a `;`.
+/// The parameters inside the value of another one, for servers that also separate parameters with `;`.
 fn after_semicolons(value: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     value.split(|byte| *byte == b';').skip(1).filter_map(|parameter| {
         let at = parameter.iter().position(|byte| *byte == b'=')?;
@@ -44,7 +44,7 @@ fn after_semicolons(value: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// Servers that hand names on as variables take `_` for `-`, `.` and a space, and most do not mind the case.
+/// Servers that pass names on as variables treat `_`, `-`, `.` and a space as equal, and most ignore the case.
 fn normalised(name: &str) -> String {
     // Some servers end a name at a zero byte.
     let name = name.trim_start().split(['[', '\0']).next().unwrap_or_default();
@@ -75,7 +75,7 @@ pub(super) fn check_path_headers(head: &RequestHead) -> Result<(), Refusal> {
 pub(super) fn paths(path: &CanonicalPath) -> Result<Vec<CanonicalPath>, Refusal> {
     let mut all = vec![path.clone()];
     let mut text = path.as_str().to_owned();
-    // These bytes occur in no UTF-8, but some decoders take them for `.` and `/`.
+    // These bytes are not valid UTF-8, but some decoders read them as `.` and `/`.
     if text.contains("%C0") || text.contains("%C1") {
         return Err(Refusal::path(format!("{path} is not in UTF-8")));
     }
@@ -120,7 +120,7 @@ fn decode_again(text: &str) -> Option<String> {
     changed.then_some(out)
 }
 
-/// A server that ignores the body of a request that needs none would take it for another request.
+/// A server that ignores the body of such a request would read it as another request.
 pub(super) fn check_body(head: &RequestHead) -> Result<(), Refusal> {
     let needs_none = ["GET", "HEAD", "OPTIONS", "TRACE"].contains(&head.method.as_str());
     match head.framing {

@@ -28,7 +28,7 @@ impl ConnectionRecord {
             pid: None,
             binary: None,
             sha256: None,
-            // Until a decision replaces it: what ends half-way did not pass.
+            // The default until a decision replaces it: a connection that ends before did not pass.
             decision: ConnectionDecision::Failed,
             rule: None,
             code: None,
@@ -42,7 +42,7 @@ impl ConnectionRecord {
         Self { event, started: Instant::now(), on_event: Arc::clone(on_event), discarded: false }
     }
 
-    /// No event: other records tell what happens here, such as those of the connection's requests.
+    /// No event: other records cover it, such as those of the connection's requests.
     pub(super) fn discard(mut self) {
         self.discarded = true;
     }
@@ -81,7 +81,7 @@ impl ConnectionRecord {
         self.event.status = Some(refusal.sent_status());
     }
 
-    /// What the request asks for in its body.
+    /// The operations in the request's body.
     pub(super) fn operation(&mut self, operation: &Operation) {
         self.event.operation = RequestedOperation::of(operation).map(Box::new);
     }
@@ -113,7 +113,7 @@ impl Drop for ConnectionRecord {
         if self.discarded {
             return;
         }
-        // Whatever was decided before: our own fault must not look like the server's.
+        // This replaces an earlier decision: our own fault must not look like the server's.
         if std::thread::panicking() {
             self.event.decision = ConnectionDecision::Failed;
             self.event.reason = Some("the proxy's own task panicked".to_owned());

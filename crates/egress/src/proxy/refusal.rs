@@ -35,10 +35,10 @@ pub(super) enum ReplyForm {
     Graphql,
 }
 
-/// In the range that JSON-RPC leaves to servers; MCP's own codes are others.
+/// In the range that JSON-RPC reserves for servers; MCP's own codes differ.
 const RPC_REFUSED: i32 = -32040;
 
-/// Of a first line's explanation; some clients read only short ones.
+/// The most characters in the first line's explanation; some clients read only short lines.
 const MAX_REASON: usize = 240;
 
 impl Refusal {
@@ -61,7 +61,7 @@ impl Refusal {
         Self::new(403, RefusalCode::PolicyDenied, format!("{what}: {error}"))
     }
 
-    /// Suggests nothing: a private address should not be opened by pasting a line.
+    /// Without a suggestion: people should not open a private address by pasting a line.
     pub(super) fn address(denied: &AddressDenied, host: &Host) -> Self {
         Self::new(
             403,
@@ -176,8 +176,8 @@ impl Refusal {
         self.response_with(self.status_words())
     }
 
-    /// The response to a CONNECT. Its first line explains the refusal: of everything that a proxy says to a CONNECT, most
-    /// programs show only that line, and none shows the body.
+    /// The response to a CONNECT. Its first line explains the refusal: most programs show only that line of a proxy's
+    /// response, and none shows the body.
     pub(super) fn connect_response(&self) -> Vec<u8> {
         let plain = |c: char| if c.is_ascii_graphic() { c } else { ' ' };
         let detail: String = self.detail.chars().map(plain).take(MAX_REASON).collect();

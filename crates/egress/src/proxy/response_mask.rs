@@ -30,7 +30,7 @@ pub(super) fn strange_charset(content_type: &[u8]) -> Option<String> {
     ];
     let text = String::from_utf8_lossy(content_type).to_ascii_lowercase();
     let parameters = text.split([';', ',']).skip(1).filter_map(|parameter| parameter.split_once('='));
-    // Readers differ in the spaces that they take, and in which of two they believe.
+    // Parsers differ in the spaces that they accept, and in which of two charsets they use.
     let charsets = parameters.filter(|(name, _)| matches!(name.trim(), "charset" | "charset*"));
     charsets.map(|(_, charset)| charset.trim().trim_matches(['"', '\'']).trim().to_owned()).find(|charset| {
         let is_readable = ASCII_BASED.iter().any(|known| charset.starts_with(known));
@@ -43,7 +43,7 @@ pub(super) struct ResponseMask {
     /// `None`: there is nothing to mask.
     redactors: Option<ResponseRedactors>,
     body: StreamMasker,
-    /// A value was sent to this endpoint, so that nothing may come back that cannot be read.
+    /// A value was sent to this endpoint, so a response that cannot be read is refused.
     refuses_encoded: bool,
 }
 
@@ -58,7 +58,7 @@ impl ResponseMask {
         }
     }
 
-    /// Learns the values that were sent since: a websocket lasts.
+    /// Adds the values that were sent since: a websocket is open for long.
     pub(super) fn refresh(&mut self, connection: &AdmittedConnection) {
         self.redactors = connection.proxy.config.credentials.response_redactors();
     }

@@ -97,7 +97,7 @@ async fn route_by_target(
     record.destination(&destination.host.to_string(), destination.port);
     record.request(&head.method, path);
     let gateway = gateway_at(proxy, &destination);
-    // The model may receive what nobody else may.
+    // The model may receive the canary token; no one else may.
     if gateway.is_none() {
         outgoing_check::check_head(proxy.config.leak_watcher.as_ref(), &destination, head)?;
     }

@@ -29,13 +29,13 @@ pub(super) struct PendingSignature {
 /// What the signature says about the body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PayloadHash {
-    /// The client named it: a hash, which the service checks, or a word that says that there is none.
+    /// The client's own value: a hash, which the service checks, or a constant that means "no hash".
     Named(String),
     /// Computed from the body.
     OfBody,
 }
 
-/// Removes the client's signature. What it said about the body decides how the body is signed.
+/// Removes the client's signature. Its value for the body decides how the body is signed.
 pub(super) fn take_client_signature(
     head: &mut RequestHead,
     target: &str,
@@ -121,8 +121,8 @@ impl PendingSignature {
     }
 }
 
-/// The headers that a signature covers beside its own: all of AWS, and those that say what the body is. Other headers may
-/// be changed on the way.
+/// The headers that a signature covers beside its own: all AWS headers, and those that describe the body. Other headers
+/// may be changed on the way.
 fn covered(fields: &Fields) -> Vec<(String, String)> {
     let mut covered: Vec<(String, String)> = Vec::new();
     for (name, value) in fields.iter() {

@@ -1,4 +1,4 @@
-//! A byte stream in both directions, whatever carries it: a socket, a TLS session, or a pipe to the model gateway.
+//! A byte stream in both directions over any transport: a socket, a TLS session, or a pipe to the model gateway.
 
 use std::net::SocketAddr;
 use std::pin::Pin;

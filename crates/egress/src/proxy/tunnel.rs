@@ -112,7 +112,7 @@ enum Copied {
     /// The sender has ended.
     End,
     Leak(String),
-    /// The receiver is slow and has not taken these bytes.
+    /// The receiver is slow and has not accepted these bytes.
     Blocked(Vec<u8>),
 }
 

@@ -177,7 +177,7 @@ mod tests {
                 let found = question.name == "api.test" && question.kind == QuestionType::A;
                 let address = found.then_some(Ipv4Addr::new(192, 0, 2, 9));
                 let code = if question.name == "api.test" { ReplyCode::Fine } else { ReplyCode::NoSuchName };
-                // A guess comes first and must not be believed.
+                // A guessed reply comes first and must not be accepted.
                 let mut guess = write_reply(&question, ReplyCode::Fine, Some(Ipv4Addr::new(10, 6, 6, 6)), 60);
                 guess[0] ^= 0xff;
                 socket.send_to(&guess, peer).await.unwrap();
@@ -198,7 +198,7 @@ mod tests {
         let asked = Arc::new(AtomicUsize::new(0));
         let mut config = ResolvConf::parse("");
         config.servers = vec![server(Arc::clone(&asked)).await];
-        // The hosts file and the name servers know these names too, and are not asked.
+        // The hosts file and the name servers also have these names, but are not asked.
         let fallback = DirectQuery { hosts: HostsFile::parse("192.0.2.1 api.test"), config };
         let script = std::env::temp_dir().join(format!("egress-resolver-{}", std::process::id()));
         let calls = script.with_extension("calls");

@@ -15,7 +15,7 @@ use time::{Duration, OffsetDateTime};
 
 /// Longer than any run, and too short for a stolen certificate to be useful.
 const LIFE: Duration = Duration::days(7);
-/// Clocks inside images may be behind.
+/// The start of validity: clocks inside images may be behind.
 const BACKDATED: Duration = Duration::hours(24);
 const MAX_SERVERS: usize = 256;
 

@@ -8,7 +8,7 @@ const PASSWORD: &str = "changeit";
 const MAGIC: u32 = 0xfeed_feed;
 const VERSION: u32 = 2;
 const TRUSTED_CERTIFICATE: u32 = 2;
-/// Of the entries; not used.
+/// The timestamp of the entries; not used.
 const DATE_MS: u64 = 0;
 
 /// The certificates as a `JKS` file.

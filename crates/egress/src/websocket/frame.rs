@@ -248,7 +248,7 @@ mod tests {
             }
         }
 
-        /// Whatever can be parsed is written in the same bytes, so that it has no other reading.
+        /// Everything that can be parsed is written as the same bytes, so that it has no other interpretation.
         #[test]
         fn what_is_read_has_one_spelling(bytes in proptest::collection::vec(any::<u8>(), 0..16)) {
             if let Ok(Some((head, length))) = FrameHead::parse(&bytes) {

@@ -1,5 +1,5 @@
-//! Who may ask: the request must name this server as its host, come from no foreign page, and carry a token. A viewer reads;
-//! an operator also acts.
+//! Who may use the server: a request must name this server as its host, must not come from a page of another site, and
+//! must have a token. A viewer reads; an operator also acts.
 
 use std::net::SocketAddr;
 
@@ -31,7 +31,7 @@ impl Role {
     }
 }
 
-/// Who asks. Events name the caller of an action.
+/// The caller. Events name the caller of an action.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Caller {
     pub name: String,
@@ -50,7 +50,7 @@ impl Caller {
     }
 }
 
-/// What a caller shows. Only its digest is kept.
+/// A caller's token. Only its digest is kept.
 #[derive(Clone)]
 pub struct AccessToken {
     digest: String,
@@ -62,7 +62,7 @@ impl AccessToken {
         Self { digest: sha256(token.as_bytes()), caller }
     }
 
-    /// The digests are compared, so that the time of the comparison says nothing about the token.
+    /// The digests are compared, so that the duration of the comparison reveals nothing about the token.
     fn is(&self, shown: &str) -> bool {
         self.digest == sha256(shown.as_bytes())
     }
@@ -88,9 +88,10 @@ impl AccessRules {
         Self { tokens, hosts }
     }
 
-    /// A foreign name that leads to this address, or a foreign page that asks in a person's browser, gets nothing.
+    /// Refuses DNS rebinding (a foreign host name for this address) and requests of foreign pages in a person's
+    /// browser.
     pub(super) fn check_origin(&self, head: &Parts) -> Result<(), Problem> {
-        // A request for a proxy names the host in its first line too.
+        // A request in proxy form also names the host in its first line.
         let named = head.uri.authority().map(|authority| authority.as_str());
         let host = named.or_else(|| header(head, &HOST)).unwrap_or_default();
         if !self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host)) {
@@ -101,7 +102,7 @@ impl AccessRules {
             let name = origin.split_once("://").map_or(origin, |(_, name)| name);
             self.hosts.iter().any(|known| known.eq_ignore_ascii_case(name))
         };
-        // A value that cannot be read is foreign too.
+        // An unreadable value counts as foreign.
         let is_own = |origin: &HeaderValue| origin.to_str().is_ok_and(own);
         let is_same_site =
             |site: &HeaderValue| site.to_str().is_ok_and(|site| ["none", "same-origin"].contains(&site));

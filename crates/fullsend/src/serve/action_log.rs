@@ -1,5 +1,6 @@
-//! Logs of one JSON object per line, bounded in size. `actions.jsonl` has one line for each action that an operator or a webhook asked for, with who it was and what was answered.
-//! Runs and sessions have their own events; this file also has what leaves none there, such as an import or a refusal.
+//! Logs of one JSON object per line, bounded in size. `actions.jsonl` has one line for each action that an operator or
+//! a webhook asked for, with the caller and the answer. Runs and sessions have their own events; this file also has
+//! actions without such events, such as an import or a refusal.
 
 use std::fs::File;
 use std::io::Write;
@@ -15,7 +16,7 @@ use super::answer::AnswerBody;
 use super::problem::Problem;
 use crate::event::clock::Moment;
 
-/// A longer file becomes `NAME.1`, in place of the one before.
+/// A longer file is renamed to `NAME.1` and replaces the previous one.
 const MAX_BYTES: u64 = 8 << 20;
 
 /// A log of the server's own.
@@ -42,7 +43,7 @@ impl ActionLog {
 }
 
 impl Server {
-    /// Logs what was answered to an action, and where the caller finds what it made.
+    /// Logs the answer to an action, and the path of what the action created.
     pub(super) async fn log_answer(
         self: &Arc<Self>,
         by: &str,
@@ -53,7 +54,7 @@ impl Server {
         self.log_action(by, path, done.as_ref().map(Response::status), made).await;
     }
 
-    /// `done` is what was answered, and `made` the path of what is new.
+    /// `done` is the answer, `made` the path of what was created.
     pub(super) async fn log_action(
         self: &Arc<Self>,
         by: &str,

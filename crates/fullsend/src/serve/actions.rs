@@ -176,7 +176,7 @@ impl Action<'_> {
             let input = SessionInput { id: event, payload };
             let seqs = sessions.append(id, &[input], &mut seed)?;
             let seq = seqs.first().map_or(0, |seq| seq.0);
-            // Those who read here need not wait for the next look at the store.
+            // Wake the readers of this server, so that they need not wait for the next poll of the store.
             server.feed.announce(id, Seq(seq));
             Ok(AppendedEvent { id: id.to_string(), event: event.to_string(), seq })
         });

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::render::page;
 
-/// A part of a stream. An error breaks the connection, so that the reader does not take a part for the whole.
+/// A part of a stream. An error breaks the connection, so that the reader notices that the body is incomplete.
 pub type Chunk = std::io::Result<Bytes>;
 
 /// The body of an answer.
@@ -73,7 +73,7 @@ pub fn json(value: &impl Serialize) -> Response<AnswerBody> {
     with_headers(AnswerBody::Whole(Some(bytes.into())), "application/json", INERT)
 }
 
-/// Something new, which the caller finds at `path`.
+/// Something was created, at `path`.
 pub fn created_at(path: &str, value: &impl Serialize) -> Response<AnswerBody> {
     let mut response = json(value);
     *response.status_mut() = StatusCode::CREATED;
@@ -90,7 +90,7 @@ pub fn accepted(value: &impl Serialize) -> Response<AnswerBody> {
     response
 }
 
-/// It was taken, and there is nothing to say.
+/// The request was accepted, without a body to return.
 pub fn accepted_empty() -> Response<AnswerBody> {
     let mut response = Response::new(AnswerBody::Whole(None));
     *response.status_mut() = StatusCode::ACCEPTED;

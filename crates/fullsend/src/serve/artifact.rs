@@ -1,5 +1,5 @@
-//! Files: an artifact of a run, and the bundle of a session. Of a run only what the record lists can be had, by its exact path
-//! and with the digest that it had.
+//! Files: an artifact of a run, and the bundle of a session. Only artifacts that the record lists are served, by their
+//! exact paths and only if their digests match.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -36,7 +36,7 @@ pub(super) async fn export(server: &Arc<Server>, id: &str) -> Result<Response<An
         sessions.session(id)?;
         let path = (server.backend.export_session)(sessions, id).map_err(Problem::unreadable)?;
         let opened = File::open(&path);
-        // The open file is all that is needed.
+        // The open descriptor is enough; remove the name.
         drop(std::fs::remove_file(&path));
         opened.map_err(|error| Problem::unreadable(error.to_string()))
     });
@@ -86,7 +86,7 @@ async fn send(server: Arc<Server>, mut file: File, sender: mpsc::Sender<answer::
             Ok((file, chunk))
         });
         let Ok((next, chunk)) = read.await else {
-            // An error ends the connection, so that the caller does not take a part for the whole.
+            // An error ends the connection, so that the caller notices that the file is incomplete.
             drop(sender.send(Err(std::io::Error::other("the artifact cannot be read"))).await);
             return;
         };

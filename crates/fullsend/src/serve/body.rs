@@ -21,7 +21,7 @@ const MAX_BUNDLE_BYTES: usize = 32 << 20;
 const MAX_BUNDLE_TIME: Duration = Duration::from_secs(300);
 const MAX_KEY_BYTES: usize = 200;
 
-/// A body as text. A form of a foreign page cannot send this type without asking first.
+/// A body as text. A form of a foreign page cannot send this content type without a CORS preflight.
 pub(super) async fn read(head: &Parts, body: Incoming) -> Result<Bytes, Problem> {
     read_up_to(head, body, MAX_BODY_BYTES).await
 }
@@ -83,7 +83,7 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         .map_err(|error| Problem::bad_request(format!("the body is not valid: {error}")))
 }
 
-/// The caller's own name for an action: sent again with the same key, it happens once.
+/// The idempotency key: an action that is sent again with the same key happens once.
 pub(super) fn idempotency_key(head: &Parts) -> Result<Option<String>, Problem> {
     let Some(value) = head.headers.get(&IDEMPOTENCY_KEY) else { return Ok(None) };
     let key = value.to_str().ok().filter(|key| (1..=MAX_KEY_BYTES).contains(&key.len()));

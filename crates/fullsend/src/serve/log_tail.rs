@@ -36,7 +36,7 @@ impl LogTail {
         Self { log, offset: 0, after }
     }
 
-    /// Whether the log is longer than what was read. A stat is all that a reader costs while nothing happens.
+    /// Whether the log is longer than what was read. An idle reader costs only one `stat`.
     pub(super) fn has_grown(&self) -> bool {
         std::fs::metadata(&self.log).map_or(true, |about| about.len() > self.offset)
     }

@@ -28,7 +28,7 @@ type AnswerMessage = dyn Fn(&HttpMessage) -> Option<Json> + Send + Sync;
 /// What answers the messages.
 pub struct McpHttpService {
     pub access: AccessRules,
-    /// The revisions of the protocol that are spoken.
+    /// The supported revisions of the protocol.
     pub versions: Vec<&'static str>,
     /// Answers a message, and may block. `None`: there is nothing to answer.
     pub answer: Box<AnswerMessage>,
@@ -68,7 +68,7 @@ async fn respond(
     }
     endpoint.check_version(&head)?;
     let bytes = body::read_up_to(&head, content, MAX_MESSAGE).await?;
-    // A cancellation names a request of its own client. A client without a name hangs up instead.
+    // A cancellation names a request of its own client. A client without a session id closes the connection instead.
     let named = header(&head, &SESSION).map(str::to_owned);
     let client = named.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
     let message =

@@ -27,7 +27,7 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// The counter of requests that were answered so.
+    /// The counter of requests with this status.
     pub(super) fn count(&self, status: StatusCode) -> &AtomicU64 {
         match status {
             status if status.is_server_error() => &self.failed,
@@ -37,7 +37,7 @@ impl Metrics {
     }
 }
 
-/// Counts one more while it lives.
+/// Counts one more while this value exists.
 pub(super) struct ConnectionGauge {
     metrics: Arc<Metrics>,
     gauge: fn(&Metrics) -> &AtomicU64,

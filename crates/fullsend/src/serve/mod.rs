@@ -68,7 +68,7 @@ const MAX_READS: usize = 8;
 const MAX_IMPORTS: usize = 2;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 const MAX_HEAD_BYTES: usize = 32 << 10;
-/// A reader that takes nothing for so long loses its connection, so that readers who stall cannot use up all connections.
+/// A reader that receives nothing for this long is disconnected, so that stalled readers cannot use up all connections.
 const STALL_TIMEOUT: Duration = Duration::from_secs(90);
 
 type OpenStore = dyn Fn() -> Result<Sessions, String> + Send + Sync;
@@ -79,7 +79,8 @@ type EvaluateTriggers = dyn Fn(&TriggerEvent) -> Result<Vec<EvaluatedTrigger>, S
 type StartRun = dyn Fn(&RunStart) -> Result<RunChild, String> + Send + Sync;
 type ArchiveSession = dyn Fn(&mut Sessions, SessionId) -> Result<String, String> + Send + Sync;
 
-/// What only the command line knows how to do: it reads the environment and the layers. Errors are messages for the caller.
+/// Functions that only the command line can provide, because it reads the environment and the layers. Errors are
+/// messages for the caller.
 pub struct ServeBackend {
     /// Opens a connection to the store; idle ones are reused.
     pub open_sessions: Box<OpenStore>,
@@ -98,13 +99,13 @@ pub struct ServeBackend {
     pub evaluate_triggers: Box<EvaluateTriggers>,
 }
 
-/// Where the server stores what is its own, and how much it does at once.
+/// The server's own directory and limits.
 pub struct ServeState {
     /// The directory of runs.
     pub runs: PathBuf,
     /// A private directory of the server.
     pub directory: PathBuf,
-    /// How many of the runs that it started may go on at the same time.
+    /// How many of its runs may run at the same time.
     pub max_runs: usize,
     pub webhooks: Vec<IncomingWebhook>,
     /// The webhooks that it sends, if there are any.
@@ -195,7 +196,7 @@ async fn accept<G, A>(
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         let accepted: std::io::Result<(_, SocketAddr)> = listener.accept().await;
         let Ok((stream, _)) = accepted else {
-            // Out of descriptors, or the peer has gone: pause and go on.
+            // Out of descriptors, or the peer is gone: pause and continue.
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
@@ -219,7 +220,7 @@ async fn accept<G, A>(
     }
 }
 
-/// The kernel closes a connection whose peer takes nothing. Without it the connection would stay as long as the peer wants.
+/// Makes the kernel close a connection whose peer receives nothing. Otherwise the peer could keep it open for ever.
 fn limit_stalls(stream: &TcpStream) -> std::io::Result<()> {
     let timeout_ms = u32::try_from(STALL_TIMEOUT.as_millis()).unwrap_or(u32::MAX);
     Ok(rustix::net::sockopt::set_tcp_user_timeout(stream, timeout_ms)?)

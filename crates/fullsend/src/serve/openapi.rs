@@ -310,7 +310,7 @@ impl Description {
     }
 }
 
-/// What every request may be answered instead, as RFC 9457 says it.
+/// Error answers of every request, as in RFC 9457.
 const REFUSALS: &[(&str, &str)] = &[
     ("400", "A parameter is not valid"),
     ("401", "The token is missing or wrong"),
@@ -321,7 +321,7 @@ const REFUSALS: &[(&str, &str)] = &[
     ("421", "The host is not a name of this server"),
 ];
 
-/// What an action may be answered besides.
+/// Further error answers of an action.
 const ACTION_REFUSALS: &[(&str, &str)] = &[
     ("413", "The body is too large"),
     ("415", "The body has another media type"),

@@ -1,4 +1,4 @@
-//! What went wrong, as RFC 9457 says it: `application/problem+json`.
+//! Errors in the form of RFC 9457: `application/problem+json`.
 
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::answer::{self, AnswerBody};
 
-/// An answer that is not what was asked for.
+/// An error as an answer.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Problem {
     /// `urn:fullsend:problem:NAME`.
@@ -54,7 +54,7 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, "unreadable", detail)
     }
 
-    /// What was asked for is not possible now.
+    /// The request is not possible in the current state.
     pub(super) fn refused(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "refused", detail)
     }

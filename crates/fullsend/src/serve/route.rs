@@ -1,4 +1,5 @@
-//! Which request asks for what. A known path with another method is refused with the methods that it has.
+//! Routes: which handler serves which path and method. For a known path with another method, the refusal lists the
+//! path's methods.
 
 use std::sync::Arc;
 
@@ -145,12 +146,12 @@ pub(super) async fn answer(
     if let Some(caller) = &caller {
         caller.check_may_act()?;
     }
-    // A task of its own: a caller who hangs up leaves no action without its line in the log.
+    // A separate task, so that the action is logged even if the caller disconnects.
     let done = tokio::spawn(act_and_log(Arc::clone(server), caller, head, content)).await;
     done.unwrap_or_else(|_| Err(Problem::internal("the request could not be answered")))
 }
 
-/// Only an operator comes here, or a webhook, which is no caller.
+/// Only an operator or a webhook gets here; a webhook has no caller.
 async fn act_and_log(
     server: Arc<Server>,
     caller: Option<Caller>,
@@ -176,7 +177,7 @@ async fn read(
     head: &Parts,
 ) -> Result<Response<AnswerBody>, Problem> {
     let query = head.uri.query().unwrap_or_default();
-    // What is no text is no number either.
+    // A value that is not text is not a number.
     let last = head.headers.get(&LAST_EVENT_ID).map(|value| value.to_str().unwrap_or_default());
     match route {
         Route::Page => Ok(answer::page()),

@@ -22,7 +22,7 @@ use crate::run::cancel_request;
 /// How many runs one request with a filter looks at.
 const MAX_LOOKED_AT: usize = 2000;
 
-/// What one answer with events holds at most.
+/// The most bytes of one answer with events.
 const MAX_EVENT_BYTES: usize = 8 << 20;
 
 /// How long a runner may take to answer a cancellation.
@@ -44,7 +44,7 @@ pub struct RunSummary {
     pub owner: String,
     pub harness: String,
     pub runtime: String,
-    /// Absent while the run goes on.
+    /// Absent while the run is running.
     pub outcome: Option<OutcomeKind>,
     pub started: String,
     pub finished: Option<String>,
@@ -78,7 +78,7 @@ impl RunSummary {
     }
 }
 
-/// In place of an outcome, while the run goes on.
+/// Shown instead of an outcome while the run is running.
 pub(super) const RUNNING: &str = "running";
 
 /// A part of a run's log.
@@ -155,7 +155,7 @@ pub(super) async fn list(server: &Arc<Server>, query: &str) -> Result<Response<A
 #[serde(deny_unknown_fields)]
 pub struct CancelBody {}
 
-/// A run that ends now, in its own order.
+/// A run that is shutting down.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct CancelledRun {
     pub id: String,

@@ -18,9 +18,9 @@ use super::stream::{StreamReader, last_event_id};
 
 /// The longest wait for the store to change.
 const MAX_WAIT: Duration = Duration::from_secs(1);
-/// The shortest time from one look to the next, so that many appends cost one look.
+/// The shortest time between two polls, so that many appends cost one poll.
 const PAUSE: Duration = Duration::from_millis(50);
-/// A comment shows that the connection lives.
+/// How often a comment keeps the connection alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How many events a reader holds at most.
 const MAX_PART_EVENTS: usize = 16;

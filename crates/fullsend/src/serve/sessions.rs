@@ -68,7 +68,7 @@ impl Server {
         self.with_actor(caller.map(|caller| caller.name.clone()), work).await
     }
 
-    /// The same for who is no caller: a webhook.
+    /// The same for a webhook, which has no caller.
     pub(super) async fn with_actor<T: Send + 'static>(
         self: &Arc<Self>,
         actor: Option<String>,
@@ -91,8 +91,8 @@ fn unavailable(why: String) -> Problem {
     Problem::new(hyper::StatusCode::SERVICE_UNAVAILABLE, "store-unavailable", why)
 }
 
-/// What an error of the session library means for the caller: it asked for something wrong, it comes too late, or the store
-/// does not answer.
+/// What an error of the session library means for the caller: a wrong request, a request that comes too late, or a
+/// store that does not answer.
 impl From<SessionError> for Problem {
     fn from(error: SessionError) -> Self {
         let why = error.to_string();

@@ -28,7 +28,7 @@ struct KeyedStart {
 /// Why a key cannot be used.
 #[derive(Debug)]
 pub(super) enum KeyError {
-    /// The key came with another body before.
+    /// The key was used before with another body.
     Reused,
     Disk(io::Error),
 }
@@ -45,7 +45,7 @@ impl StartKeys {
         let wanted = KeyedStart { v: 1, run: uuid::Uuid::now_v7().to_string(), body: sha256(body) };
         let path = self.directory.join(sha256(format!("{by}\0{key}").as_bytes()));
         let text = serde_json::to_vec(&wanted).map_err(|error| KeyError::Disk(error.into()))?;
-        // A link is made once, and has the whole text from the beginning.
+        // A hard link can be created only once, and the file behind it is complete from the start.
         let unfinished = self.directory.join(format!("{}.part", wanted.run));
         let linked = std::fs::write(&unfinished, text).and_then(|()| std::fs::hard_link(&unfinished, &path));
         drop(std::fs::remove_file(&unfinished));

@@ -1,5 +1,5 @@
-//! The runs that operators start. Each is a process of its own with an id that is known before it begins. At most so many go on
-//! at once, and they end with the server.
+//! The runs that operators start. Each is a separate process with an id that is known before it starts. Their number is
+//! limited, and they end with the server.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -26,7 +26,7 @@ use crate::render::diagnostics::clean_text;
 const MAX_START_TIME: Duration = Duration::from_secs(120);
 const TICK: Duration = Duration::from_millis(50);
 
-/// How much of a process's errors is stored: the start, which has the first one.
+/// How much of a process's standard error is stored: the start, which has the first error.
 const MAX_ERROR_BYTES: u64 = 16 << 10;
 
 /// A run to start. The fields are those of the options of `fullsend run`.
@@ -160,7 +160,7 @@ impl Starts {
         self.live().len()
     }
 
-    /// Starts no more, and asks all to end, in their own order. Called again, it asks those that were just started.
+    /// Starts no more runs, and asks all to shut down. Called again, it asks those that have started since.
     pub fn close(&self) {
         self.is_closing.store(true, Ordering::SeqCst);
         self.live().values().for_each(|live| live.terminate());
@@ -192,12 +192,12 @@ impl Starts {
     }
 }
 
-/// The place of a run that goes on. It is free again when this is dropped, whatever went wrong before.
+/// The slot of a running run. Dropping it frees the slot, also after an error.
 struct Slot {
     starts: Arc<Starts>,
     id: String,
     live: Arc<LiveRun>,
-    /// What is said about the end.
+    /// The message about the end.
     text: String,
 }
 
@@ -227,7 +227,7 @@ impl Slot {
             let mut text = Vec::new();
             if let Some(mut errors) = errors {
                 drop(errors.by_ref().take(MAX_ERROR_BYTES).read_to_end(&mut text));
-                // A process whose errors nobody reads would stop.
+                // A process whose standard error nobody reads would block.
                 drop(std::io::copy(&mut errors, &mut std::io::sink()));
             }
             while !slot.live.has_ended() {
@@ -282,13 +282,13 @@ impl Server {
         })
     }
 
-    /// A run has begun when it has a log: from then on it can be read and followed.
+    /// A run has started when it has a log: from then on it can be read and followed.
     pub(super) async fn wait_until_begun(self: &Arc<Self>, begun: BegunRun) -> Result<String, Problem> {
         let BegunRun { id, live } = begun;
         let Some(live) = live else { return Ok(id) };
         let deadline = Instant::now() + MAX_START_TIME;
         loop {
-            // Asked first: a run that has ended may have begun.
+            // Check this first: a run that has ended may have started before.
             let problem = live.problem();
             let wanted = id.clone();
             let found = self.blocking(move |server| Ok(store::with_id(&server.runs, &wanted).is_some()));

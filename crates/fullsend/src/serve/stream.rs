@@ -1,4 +1,5 @@
-//! The events of a run as server-sent events, as they happen. A reader that comes back says with `Last-Event-ID` what it has.
+//! The events of a run as server-sent events, as they happen. A reader that reconnects sends the last event that it has
+//! as `Last-Event-ID`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,20 +19,20 @@ use crate::record::store::StoredRun;
 /// How often a growing log is read.
 const TICK: Duration = Duration::from_millis(250);
 
-/// After so many ticks without an event a comment shows that the connection lives.
+/// After this many ticks without an event, a comment keeps the connection alive.
 const QUIET_TICKS: u32 = 60;
 
-/// After so many ticks without an event the run is checked: its runner may be gone.
+/// After this many ticks without an event the run is checked: its runner may be gone.
 const ALIVE_TICKS: u32 = 4;
 
-/// What one look reads at most; the rest is read in the next.
+/// The most that one poll reads; the next one reads the rest.
 const MAX_PART_LINES: usize = 256;
 const MAX_PART_BYTES: usize = 32 << 10;
 
 /// Parts that wait for a slow reader. More are not read from the disk.
 const WAITING_PARTS: usize = 1;
 
-/// A reader that takes nothing for so long is disconnected. It can come back with `Last-Event-ID`.
+/// A reader that receives nothing for this long is disconnected. It can reconnect with `Last-Event-ID`.
 const MAX_STALL: Duration = Duration::from_secs(60);
 
 pub(super) fn last_event_id(text: Option<&str>) -> Result<u64, Problem> {
@@ -65,7 +66,7 @@ pub(super) struct StreamReader {
 }
 
 impl StreamReader {
-    /// `None`: the reader is gone, or takes nothing.
+    /// `None`: the reader is gone, or receives nothing.
     pub(super) async fn send(&self, text: impl Into<Bytes>) -> Option<()> {
         let sent = tokio::time::timeout(MAX_STALL, self.sender.send(Ok(text.into()))).await;
         sent.ok()?.ok()
@@ -79,7 +80,7 @@ impl StreamReader {
         }
     }
 
-    /// Nothing happened for so many ticks.
+    /// Nothing happened for this many ticks.
     pub(super) async fn stay_quiet(&self, ticks: u32) -> Option<()> {
         if ticks.is_multiple_of(QUIET_TICKS) { self.send(": still here\n\n").await } else { Some(()) }
     }
@@ -117,14 +118,14 @@ async fn wait(tail: &LogTail, run: &StoredRun, reader: &StreamReader) -> Option<
     let mut was_alive = true;
     loop {
         reader.tick().await?;
-        // A line without its end makes the log longer, and nothing to read: look again in the next tick.
+        // An incomplete line makes the log longer, but cannot be read yet: try again in the next tick.
         if tail.has_grown() {
             return Some(());
         }
         ticks += 1;
         if ticks % ALIVE_TICKS == 0 {
             let is_alive = matches!(run.is_alive(), Ok(true));
-            // Asked twice: a runner that has just made its log may not hold it yet.
+            // Checked twice: a runner that has just created its log may not have locked it yet.
             if !is_alive && !was_alive {
                 reader.end().await?;
                 return None;

@@ -44,7 +44,7 @@ pub enum WebhookForge {
 pub enum WebhookTarget {
     /// A message to this session.
     Session(SessionId),
-    /// Runs of the harnesses whose `trigger` it fits.
+    /// Runs of the harnesses whose `trigger` accepts the event.
     Harnesses,
 }
 
@@ -88,7 +88,7 @@ struct Delivery {
 }
 
 impl IncomingWebhook {
-    /// Who did what it does, in events.
+    /// The name of the caller in events.
     fn actor(&self) -> String {
         format!("webhook:{}", self.name)
     }
@@ -122,7 +122,7 @@ impl IncomingWebhook {
         };
         let id = ids.into_iter().map(shown).find(|id| !id.is_empty()).map(str::to_owned);
         Ok(Delivery {
-            // Without an id of the sender the same body is the same delivery.
+            // Without an id from the sender, equal bodies count as the same delivery.
             id: id.unwrap_or_else(|| sha256(content)),
             kind: shown(kind).to_owned(),
             payload: body::parse(content)?,
@@ -195,7 +195,7 @@ impl Server {
         }
     }
 
-    /// A forge waits a few seconds for its answer, so that nobody waits here until the run has begun.
+    /// A forge waits only a few seconds for an answer, so this does not wait until the run has started.
     async fn start_triggered(
         self: &Arc<Self>,
         webhook: &IncomingWebhook,

@@ -12,7 +12,7 @@ use super::answer::{self, AnswerBody};
 use super::problem::Problem;
 use crate::render::session::WorkerSummary;
 
-/// How many entries each list has at most: those that come first.
+/// The most entries of each list.
 const MAX_ENTRIES: usize = 200;
 
 /// The sessions that have something to report.

@@ -22,7 +22,7 @@ use settings::{SettingsError, TelemetrySettings};
 const BATCH: BatchLimit = BatchLimit { spans: 1000, bytes: 4 << 20 };
 /// Longer answers are not read.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
-/// How much of a collector's own words is shown.
+/// How much of a collector's message is shown.
 const MAX_MESSAGE_CHARS: usize = 200;
 
 /// Where one kind of telemetry goes. The values of headers may be credentials.
@@ -41,7 +41,7 @@ pub enum TelemetryError {
         address: String,
         status: u16,
     },
-    /// The collector took only a part.
+    /// The collector accepted only a part.
     Rejected {
         address: String,
         count: u64,
@@ -104,7 +104,7 @@ pub fn send(run: &Path, variables: &dyn Fn(&str) -> Option<String>) -> Result<()
     Ok(())
 }
 
-/// What a collector answers: how much it did not take, and why.
+/// A collector's answer: how much it rejected, and why.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ExportAnswer {
@@ -142,7 +142,7 @@ fn post(
     if !answer.status.is_success() {
         return Err(TelemetryError::Status { address, status: answer.status.as_u16() });
     }
-    // An answer that is cut off or in another form still means that the request was taken.
+    // An answer that is cut off or in another form still means that the request was accepted.
     let answer = answer
         .whole_before(MAX_ANSWER_BYTES, deadline)
         .ok()

@@ -53,7 +53,7 @@ impl TelemetrySettings {
     }
 }
 
-/// What does not depend on a collector.
+/// Settings that do not depend on a collector.
 pub fn options(variables: Variables<'_>) -> Result<OtlpOptions, SettingsError> {
     const ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
     let mut resource = pairs(ATTRIBUTES, variables(ATTRIBUTES).as_deref().unwrap_or_default())?;

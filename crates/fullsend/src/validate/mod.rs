@@ -1,5 +1,5 @@
-//! Accepted or rejected: first the schema, checked here, then the validation script. Feedback lists what was
-//! wrong, up to `MAX_VIOLATIONS` for each document, in words that the agent can act on. An `Accepted` can only be made here.
+//! Accepts or rejects an output: first by the schema, then by the validation script. The feedback lists the errors, up
+//! to `MAX_VIOLATIONS` for each document, so that the agent can fix them. An `Accepted` can only be made here.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ impl Accepted {
 pub struct Rejected {
     pub quarantined: Quarantined,
     pub violations: Vec<Violation>,
-    /// The document that the caller expects is among what is wrong.
+    /// The document that the caller expects is wrong or missing.
     pub expected_is_wrong: bool,
 }
 
@@ -81,7 +81,7 @@ pub fn validate<E>(
     Ok(Err(Rejected { quarantined, violations, expected_is_wrong }.into()))
 }
 
-/// An agent that chose another name gets to know which one is right.
+/// Tells the agent the right name if it used another one.
 fn missing(file: &str, there: &[String]) -> String {
     let names: Vec<String> = there.iter().take(5).map(|name| format!("`{name}`")).collect();
     match names.is_empty() {

@@ -54,8 +54,8 @@ pub fn store(
     Ok(Some(digest))
 }
 
-/// The conversation with this name, if it exists and is unchanged. An object store that cannot be reached is an error: a moment
-/// later the conversation is there.
+/// The conversation with this name, if it exists and is unchanged. An object store that cannot be reached is an error,
+/// because a retry may find the conversation.
 pub fn load(
     sessions: &mut Sessions,
     session: SessionId,

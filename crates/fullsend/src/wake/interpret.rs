@@ -1,5 +1,5 @@
-//! What a run means for its session: a directive to follow, a failure that may pass or one that will not, an interrupt.
-//! Pure: it reads the run's outcome, its directive and the state of the lease.
+//! What a run means for its session: a directive to follow, a temporary or permanent failure, or an interrupt. Pure: it
+//! reads the run's outcome, its directive and the state of the lease.
 
 use session::{Directive, DirectiveOutcome, FailureClass, WakeEnding};
 
@@ -64,13 +64,13 @@ pub fn ending(run: &EndedRun<'_>) -> WakeEnding {
     }
 }
 
-/// Whether the provider would reject the same request again. Rate limits, timeouts and conflicts pass. A rejected key is the
-/// worker's fault, not the message's: another worker may have a valid one.
+/// Whether the provider would reject the same request again. Rate limits, timeouts and conflicts are temporary. A
+/// rejected key is the worker's fault, not the message's: another worker may have a valid one.
 fn is_permanent(status: u16) -> bool {
     (400..500).contains(&status) && ![401, 403, 408, 409, 425, 429].contains(&status)
 }
 
-/// The directive, or how a run ends that wrote none.
+/// The directive, or the result of a run without one.
 #[expect(clippy::result_large_err, reason = "made once a wake")]
 fn read_directive(text: Option<&str>) -> Result<Directive, WakeEnding> {
     let malformed = |error: String| WakeEnding::Malformed {

@@ -132,7 +132,7 @@ impl Shared {
 
 struct Watchdog {
     shared: Arc<Shared>,
-    /// How long after a renewal the run may go on.
+    /// How long after a renewal the run may continue.
     limit: Duration,
     process: Cancel,
     run: Cancel,

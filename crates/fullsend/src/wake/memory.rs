@@ -99,7 +99,7 @@ pub fn writes(summary: &WakeSummary<'_>, kept: &[StateFile], limits: &SessionLim
     writes
 }
 
-/// The files that the agent deleted: it saw them, and they are gone. Only a run that ended in order says so.
+/// The files that the agent deleted: it saw them, and they are gone. This is known only after a run that ended cleanly.
 pub fn deleted(shown: &[String], kept: &[StateFile], ending: &WakeEnding) -> Vec<String> {
     let in_order = matches!(ending, WakeEnding::Directive(_) | WakeEnding::Paused);
     // Without the standard files the directory could not be read back.

@@ -27,7 +27,7 @@ pub struct LayerSnapshot {
     pub guard: Box<dyn Any>,
 }
 
-/// Why a run cannot start, and whether that may pass by itself.
+/// Why a run cannot start, and whether the cause is temporary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrepareError {
     pub message: String,

@@ -146,8 +146,8 @@ fn is_kept(path: &Path) -> bool {
     is_attempt && parts.next().is_none_or(|second| second == "transcripts" || second == "output")
 }
 
-/// Unpacks the archive of a run. It may come from a stranger's store: only plain files and directories below the directory
-/// of this run are written, and nothing that git takes for a repository.
+/// Unpacks the archive of a run. The store may be untrusted: only plain files and directories below the directory of
+/// this run are written, and nothing that git recognises as a repository.
 fn unpack(bytes: &[u8], run: &str, runs: &Path) -> std::io::Result<PathBuf> {
     let invalid = || std::io::Error::from(std::io::ErrorKind::InvalidData);
     let mut archive = tar::Archive::new(GzDecoder::new(bytes).take(MAX_UNPACKED_BYTES));
@@ -190,7 +190,7 @@ fn run_directory(path: &Path, run: &str) -> Option<PathBuf> {
     (is_plain && (1..=2).contains(&at)).then(|| path.components().take(at + 1).collect())
 }
 
-/// Whether git takes this path, with those before it, for a repository.
+/// Whether git recognises this path, with those before it, as a repository.
 fn is_repository(path: &Path, names: &mut BTreeMap<PathBuf, DirectoryNames>) -> bool {
     path.ancestors().any(|above| {
         let Some(name) = above.file_name() else { return false };
@@ -238,7 +238,7 @@ mod tests {
         unpack(&bytes, "018e", there.path()).unwrap_err();
     }
 
-    /// What a stranger's bundle with these files leaves, if it is accepted.
+    /// What an untrusted bundle with these files leaves, if it is accepted.
     fn unpacked(names: &[&str]) -> Option<Vec<PathBuf>> {
         let here = tempfile::tempdir().unwrap();
         let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));

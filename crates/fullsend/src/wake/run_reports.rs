@@ -26,9 +26,9 @@ pub struct RunReports {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Not in the log for certain. Each has its id from the start, so that it is stored once however often it is tried.
+    /// Reports that may not be in the log yet. Each has its id from the start, so that retries store it once.
     pending: Vec<RunReport>,
-    /// How many of the pending ones are on their way to the store.
+    /// How many of the pending reports are being stored.
     in_flight: usize,
     running: HashMap<String, RunningCall>,
     calls: usize,
@@ -106,7 +106,8 @@ impl Inner {
         SessionUsage { cost_microdollars: self.nanodollars / 1_000, ..self.usage }
     }
 
-    /// Reports the usage so far, in case this worker is lost. It replaces an earlier report that is not on its way yet.
+    /// Reports the usage so far, in case this worker is lost. It replaces an earlier report that is not being stored
+    /// yet.
     fn report_usage(&mut self) {
         let is_usage = |report: &RunReport| matches!(report.payload, Payload::RunUsage { .. });
         let in_flight = self.in_flight.min(self.pending.len());

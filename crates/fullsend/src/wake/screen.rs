@@ -1,5 +1,5 @@
-//! Screens memory and learnings before they enter a prompt again. One run could use them to instruct the next, so they are
-//! scanned as untrusted text. What does not pass stays in the store and is not shown to the agent.
+//! Screens memory and learnings before they enter a prompt again. One run could use them to instruct the next, so they
+//! are scanned as untrusted text. Text that does not pass stays in the store and is not shown to the agent.
 
 use redact::{Category, Finding, Redactor, Severity};
 use scan::{LearnedScanner, Origin, Scanner, Toggles};

@@ -49,7 +49,7 @@ impl<'a> Heartbeat<'a> {
         })
     }
 
-    /// Removes what was reported. A worker that is killed is forgotten after an hour instead.
+    /// Removes the report. The report of a killed worker is removed after an hour.
     pub(super) fn end(&self, connect: impl FnOnce() -> Result<Sessions, String>) {
         if self.last().is_some()
             && let Ok(mut sessions) = connect()

@@ -77,7 +77,7 @@ const MAX_SKIPPED: usize = 1_000;
 const MIN_BACK_OFF: Duration = Duration::from_millis(200);
 const MAX_BACK_OFF: Duration = Duration::from_secs(10);
 
-/// Works until the plan says so and returns the number of wakes that ran. Fails if the store cannot be used.
+/// Works until the plan ends and returns the number of wakes that ran. Fails if the store cannot be used.
 pub fn work(plan: &WorkerPlan) -> Result<usize, String> {
     let busy = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
@@ -118,9 +118,9 @@ struct WorkerThread<'a> {
     done: &'a AtomicUsize,
     refused: &'a RefusedSessions,
     heartbeat: &'a Heartbeat<'a>,
-    /// Whether a report of the worker failed, which is said once.
+    /// Whether a report of the worker failed, which is logged once.
     is_unreported: &'a AtomicBool,
-    /// Up to how long this thread waits after a notification, so that not all workers search at once.
+    /// The longest wait of this thread after a notification, so that not all workers search at once.
     jitter: Cell<Duration>,
 }
 
@@ -250,7 +250,7 @@ impl WorkerThread<'_> {
         Ok((false, survey))
     }
 
-    /// Reports a worker that waits. A store that does not take the report still takes work.
+    /// Reports a worker that waits. A failed report does not stop the work.
     fn report(&self, sessions: &mut Sessions, survey: &StoreSurvey) {
         if self.plan.until != WorkUntil::Cancelled {
             return;

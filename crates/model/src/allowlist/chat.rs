@@ -33,7 +33,7 @@ pub(super) static REQUEST: Shape = Object(&[
     ("safety_identifier", Scalar),
     ("prompt_cache_key", Scalar),
     ("prompt_cache_retention", Scalar),
-    // Without the field the vendor takes `auto`, so it changes nothing. `flex` is cheaper than what is charged.
+    // The vendor's default is `auto`, so it changes nothing. `flex` is cheaper than what is charged.
     ("service_tier", OneOf(&["auto", "default", "flex"])),
 ]);
 

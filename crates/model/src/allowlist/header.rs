@@ -3,8 +3,8 @@
 use super::{AllowedFeatures, NotAllowed};
 use hyper::HeaderMap;
 
-/// Names of Anthropic's betas without their date. None of them makes the vendor fetch, run or call anything, or changes a
-/// price that the budget knows.
+/// Names of Anthropic's betas without their date. None of them makes the vendor fetch, run or call anything, or changes
+/// a price.
 const BETAS: &[&str] = &[
     "adaptive-thinking",
     "advanced-tool-use",

@@ -1,6 +1,5 @@
-//! Bounds on a JSON document before it becomes values in memory: their number, and no name twice in one object. Two
-//! readers may take different ones of two equal names, so a request with them could be checked as one thing and served
-//! as another.
+//! Bounds on a JSON document before it becomes values in memory: their number, and no name twice in one object. Parsers
+//! differ in which of two equal names they use, so such a request could be checked as one thing and served as another.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::collections::HashSet;

@@ -21,7 +21,7 @@ pub(super) static REQUEST: Shape = Object(&[
     ("output_format", Any),
     ("context_management", Object(&[("edits", List(&Shape::Tagged(&EDIT)))])),
     ("cache_control", Any),
-    // Without the field the vendor takes `auto`, so it changes nothing.
+    // The vendor's default is `auto`, so it changes nothing.
     ("service_tier", OneOf(&["auto", "standard_only"])),
     ("speed", OneOf(&["standard"])),
 ]);

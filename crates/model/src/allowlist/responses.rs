@@ -30,7 +30,7 @@ pub(super) static REQUEST: Shape = Object(&[
     ("safety_identifier", Scalar),
     ("background", False),
     ("previous_response_id", OneOf(&[])),
-    // Without the field the vendor takes `auto`, so it changes nothing. `flex` is cheaper than what is charged.
+    // The vendor's default is `auto`, so it changes nothing. `flex` is cheaper than what is charged.
     ("service_tier", OneOf(&["auto", "default", "flex"])),
 ]);
 

@@ -1,5 +1,5 @@
-//! Each hosted tool, source and option that a vendor documents is refused by name, on every wire; what the runtimes send
-//! passes.
+//! Each hosted tool, source and option that a vendor documents is refused by name, in every wire format; the runtimes'
+//! own requests pass.
 
 use super::*;
 use hyper::HeaderMap;

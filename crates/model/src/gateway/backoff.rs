@@ -1,5 +1,5 @@
-//! Waits that all requests to one upstream share. After a "too busy" response every request waits before it is sent, and
-//! then one goes first: without that, sub-agents that each try again by themselves make a storm.
+//! Waits that all requests to one upstream share. After a "too busy" response every request waits before it is sent,
+//! and then one goes first: otherwise sub-agents that retry independently would overload the upstream.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 pub struct BackoffLimits {
     /// The wait after the first refusal; doubled by each further one.
     pub first_wait: Duration,
-    /// Unless the upstream itself asks for a longer one.
+    /// The longest wait, unless the upstream asks for a longer one.
     pub longest_wait: Duration,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Backoff {
 struct BackoffState {
     refusals: u32,
     not_before: Option<Instant>,
-    /// A request finds out whether the upstream is still busy.
+    /// One request tests whether the upstream is still busy.
     probing: bool,
 }
 
@@ -92,7 +92,7 @@ impl SendPermit<'_> {
         wait
     }
 
-    /// The upstream answered, or could not be reached: it is not busy, and nobody waits for it.
+    /// The upstream answered, or could not be reached: it is not busy, so nobody waits.
     pub(super) fn report_not_busy(self) {
         let probe = self.probe;
         *self.backoff.lock() = BackoffState { probing: probe, ..BackoffState::default() };

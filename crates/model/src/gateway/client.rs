@@ -37,7 +37,7 @@ impl fmt::Display for NotTheRuntime {
 impl std::error::Error for NotTheRuntime {}
 
 impl GatewayClient {
-    /// Asked for each request: a socket can change hands.
+    /// Checked for each request: another process may hold the socket by then.
     pub(super) async fn check(&self, allowed: &AllowedFeatures) -> Result<(), NotTheRuntime> {
         let Some(check) = self.check.clone() else { return Ok(()) };
         let peer = self.peer;

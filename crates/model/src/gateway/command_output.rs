@@ -1,6 +1,6 @@
-//! The output of one command that a runtime returns in several tool results. A credential may be split between two of them:
-//! each chunk is inspected together with the output before it, and the end of a chunk that may be half a credential moves
-//! to the next one. Computed for each request from its own history, so that nothing has to be remembered.
+//! The output of one command that a runtime returns in several tool results. A credential may be split between two of
+//! them: each chunk is inspected together with the output before it, and the end of a chunk that may be half of a
+//! credential moves to the next one. This is computed for each request from its own history, so no state is needed.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ pub struct OutputChunk {
 pub struct ChunkFormat {
     /// Reads the chunk in a result; `None` for a result that is complete in itself.
     pub read: fn(&ToolCall, &str) -> Option<OutputChunk>,
-    /// Where the end of a chunk starts that must wait for the next one.
+    /// Where the part of a chunk starts that must wait for the next one.
     pub waits_from: fn(&str) -> usize,
 }
 

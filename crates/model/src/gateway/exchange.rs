@@ -142,7 +142,7 @@ async fn forward(
     let gateway = Arc::clone(gateway);
     // `_alive` is dropped with this future, when the client hangs up.
     let (_alive, mut client_gone) = oneshot::channel();
-    // In a task of its own: a client that hangs up must not keep what the vendor bills from being counted.
+    // In a separate task: the vendor's charges must be counted even if the client disconnects.
     let exchanging = tokio::spawn(async move {
         loop {
             let fallback = gateway.fallback_after(&reserved.request.model);
@@ -177,7 +177,7 @@ async fn forward(
                     return Err(fault);
                 }
                 (Err(SendError::Unanswered(fault)), _) => {
-                    // The vendor may bill what it did until now.
+                    // The vendor may bill the work that it has done.
                     let charge = reservation.charge_reserved();
                     gateway.emit(relay::unanswered(exchange, &request.model, charge));
                     return Err(fault);
@@ -234,7 +234,7 @@ async fn wait_for_start(gateway: &Gateway, exchange: u64) -> Result<(), Fault> {
     })
 }
 
-/// Replaces what the guard wants replaced.
+/// Replaces the texts that the guard wants to replace.
 fn inspect(gateway: &Gateway, exchange: u64, parsed: GatewayRequest) -> Result<GatewayRequest, Fault> {
     let replacements = inspect_request(gateway, &parsed.request).map_err(|reason| {
         gateway.stop_by_guard(exchange, &reason);

@@ -1,6 +1,6 @@
 //! Claude's format at the addresses of Google and Amazon, as Claude Code sends it if the harness selects one of them. A
-//! request becomes one of the Messages format before anything checks it, and an answer gets the service's framing after
-//! everything has checked it. So every rule of the gateway holds here too.
+//! request is converted to the Messages format before it is checked, and an answer gets the service's framing after it
+//! was checked. So every rule of the gateway applies here too.
 
 use super::memory::MAX_VALUES;
 use super::response::{AnswerBody, GatewayResponse, fault_response};

@@ -1,4 +1,4 @@
-//! What the gateway asks the guard about each text and tool call. The guard decides; the gateway obeys.
+//! What the gateway asks the guard about each text and tool call. The guard decides; the gateway follows its decision.
 
 use super::command_output::EarlierOutput;
 use serde_json::Value;

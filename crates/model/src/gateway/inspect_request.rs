@@ -1,6 +1,6 @@
-//! Asks the guard about everything in a request that the model will read: tool results once more, whatever the runtime's
-//! own hooks did with them; user texts, where runtimes report the output of background commands; documents, system texts
-//! and the descriptions of tools.
+//! Asks the guard about everything in a request that the model will read: tool results once more, also after the
+//! runtime's hooks; user texts, in which runtimes report the output of background commands; documents, system texts and
+//! the descriptions of tools.
 
 use super::Gateway;
 use super::command_output::{CommandOutputs, PlacedText};
@@ -84,7 +84,7 @@ fn descriptions(tool: &Tool) -> Vec<&str> {
 }
 
 fn collect_descriptions<'a>(schema: &'a Value, found: &mut Vec<&'a str>) {
-    // A word such as `object` needs no look; a word with hidden characters does.
+    // A word such as `object` need not be scanned; a word with hidden characters must be.
     let is_sentence = |text: &str| !text.is_ascii() || text.contains(char::is_whitespace);
     match schema {
         Value::Object(fields) => fields.values().for_each(|value| collect_descriptions(value, found)),

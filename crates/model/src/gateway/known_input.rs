@@ -1,5 +1,5 @@
-//! How many tokens a request can have. Every byte is at most one token; but the vendor has counted the beginning of a
-//! conversation before, and a request that repeats it exactly has at most that many, and the bytes of what is new.
+//! How many tokens a request can have. Every byte is at most one token. If a request repeats a conversation exactly,
+//! the vendor has counted that part before, so the bound is the vendor's count plus the new bytes.
 
 use serde_json::Value;
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 /// About the most tokens that a vendor counts for one image or page, which may be fewer bytes in the body.
 const TOKENS_OF_OTHER_BLOCK: u64 = 5000;
-/// What a vendor writes around one message.
+/// The tokens that a vendor adds to one message.
 const TOKENS_AROUND: u64 = 32;
 /// More conversations than one run has at a time.
 const MAX_KNOWN: usize = 1024;
@@ -15,7 +15,7 @@ const MAX_KNOWN: usize = 1024;
 /// The parts of a body that become tokens.
 #[derive(Debug, Clone, Default)]
 pub(super) struct InputParts {
-    /// Bytes of what stands before the messages and is counted with them.
+    /// Bytes of the fields before the messages, which are counted with them.
     before: u64,
     /// Bytes of all other fields.
     rest: u64,
@@ -39,7 +39,7 @@ pub(super) struct KnownInputs {
 
 /// Fields that hold the conversation.
 const MESSAGES: [&str; 2] = ["messages", "input"];
-/// Fields that stand before it and stay the same.
+/// Fields before the conversation that stay the same.
 const BEFORE: [&str; 4] = ["model", "system", "instructions", "tools"];
 
 impl KnownInputs {
@@ -89,7 +89,7 @@ impl KnownInputs {
         tokens.saturating_add(parts.rest)
     }
 
-    /// The vendor counted so many.
+    /// Stores the vendor's count.
     pub(super) fn learn(&mut self, parts: &InputParts, tokens: u64) {
         if self.tokens.len() >= MAX_KNOWN {
             self.tokens.clear();
@@ -100,7 +100,7 @@ impl KnownInputs {
     }
 }
 
-/// A digest of a value and a bound of its tokens, without what only steers the vendor's cache.
+/// A digest of a value and a bound of its tokens, without fields that only control the vendor's cache.
 struct Counted {
     hasher: std::hash::DefaultHasher,
     bytes: u64,

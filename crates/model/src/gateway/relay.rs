@@ -19,7 +19,7 @@ use std::time::Instant;
 /// At least this much of a streamed text is held back, for secrets that are recognised by their shape.
 const MIN_HOLD_BACK: usize = 512;
 
-/// After whatever line the server left open.
+/// Written after a line that the server may have left open.
 const CHAT_END: &[u8] = b"\n\ndata: [DONE]\n\n";
 
 pub(super) struct PendingAnswer {
@@ -243,7 +243,7 @@ impl AnswerCounts {
     }
 }
 
-/// A request that the vendor took and did not answer.
+/// A request that the vendor accepted and did not answer.
 pub(super) fn unanswered(exchange: u64, model: &str, charge: Charge) -> ModelEvent {
     ModelEvent::ModelAnswer {
         exchange,
@@ -257,8 +257,8 @@ pub(super) fn unanswered(exchange: u64, model: &str, charge: Charge) -> ModelEve
     }
 }
 
-/// What the vendor bills: what it reported; if its report is missing, everything that was reserved. An error before the first
-/// word costs what was reported until then, and nothing with an error status.
+/// What the vendor bills: its reported usage, or the whole reservation if the report is missing. An error before the
+/// first text costs the usage reported so far, and nothing if it has an error status.
 fn settle(
     pending: PendingAnswer,
     status: u16,

@@ -1,5 +1,5 @@
 //! Responses that the gateway writes: whole, or fed by a task in chunks. A fed body that is broken off breaks the
-//! connection, so that no client takes half an answer for a whole one.
+//! connection, so that the client notices that the answer is incomplete.
 
 use crate::upstream::event_stream;
 use crate::wire::fault::Fault;

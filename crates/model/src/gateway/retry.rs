@@ -18,7 +18,7 @@ pub struct RetryLimits {
     pub until: Option<Instant>,
     /// For one request.
     pub request_time: Duration,
-    /// How many tries a host gets that has never answered, because its address may be wrong.
+    /// How many tries a host gets that has never answered: its address may be wrong.
     pub first_contact_tries: u32,
 }
 
@@ -50,7 +50,7 @@ pub(super) enum SendError {
     Refused(Fault),
     /// The request was taken, and no answer came.
     Unanswered(Fault),
-    /// Another model may serve it; with the reason.
+    /// Another model may serve it. Contains the reason.
     UseFallback(Fault, String),
 }
 

@@ -88,7 +88,7 @@ impl Rules {
         let allowed = match &self.rules.models {
             ModelRules::Any => return Ok(()),
             ModelRules::Named(names) => names.clone(),
-            // Only the harness chooses such a model.
+            // Only the harness may choose such a model.
             ModelRules::First { beside } if searches(model) => beside.clone(),
             ModelRules::First { beside } if names_model(beside, model) => return Ok(()),
             ModelRules::First { .. } => {

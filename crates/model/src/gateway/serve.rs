@@ -71,7 +71,7 @@ async fn accept(
                     let client = GatewayClient { peer, local, check: check.clone() };
                     connections.spawn(connection(stream, Arc::clone(&gateway), client, stopping.clone(), place));
                 }
-                // Out of descriptors, or the peer has gone: pause and go on.
+                // Out of descriptors, or the peer is gone: pause and continue.
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             },
         }
@@ -123,7 +123,7 @@ fn builder() -> http1::Builder {
     builder
 }
 
-/// Serves connections that did not come through a listener: the proxy brings those that ask it for the model.
+/// Serves connections that did not come through a listener: those of clients that ask the proxy for the model.
 pub fn service(gateway: Arc<Gateway>, check: Option<CheckClient>) -> GatewayService {
     Arc::new(move |connection| Box::pin(serve_connection(connection, Arc::clone(&gateway), check.clone())))
 }

@@ -39,7 +39,7 @@ impl SharedState {
     }
 }
 
-/// Why a shared budget allows no request.
+/// Why a shared budget refuses a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SharedRefusal {
     Spent { field: String, state: SharedState, asked: Money },

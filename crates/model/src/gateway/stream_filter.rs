@@ -94,7 +94,7 @@ impl StreamFilter {
                     }
                 }
                 Delta::Finish { .. } | Delta::End => self.end_text(&mut out)?,
-                // Nothing follows that would release what is held: the text passes, half a call does not.
+                // The stream has ended: held text passes, an incomplete call does not.
                 Delta::Error(_) => {
                     self.end_text(&mut out)?;
                     self.held = None;

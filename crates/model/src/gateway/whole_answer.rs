@@ -1,4 +1,4 @@
-//! Inspects an answer that is not streamed. What a verdict does not change keeps the upstream's bytes.
+//! Inspects an answer that is not streamed. Parts that no verdict changes keep the upstream's bytes.
 
 use super::inspect::{Inspect, Inspected, Verdict};
 use super::stream_filter::Halt;

@@ -1,5 +1,5 @@
 //! The scenario file: what the scripted model says, turn by turn. Parsed once, strictly: an unknown or doubled key is
-//! an error with its line, because a scenario that is silently half read proves nothing.
+//! an error with its line, because a scenario that is only partly read proves nothing.
 
 use crate::wire::TokenUsage;
 use serde::Deserialize;
@@ -148,7 +148,7 @@ struct ActionForm {
     max_tokens: Option<bool>,
 }
 
-/// Tells `"finish": null` from no `finish` at all.
+/// Distinguishes `"finish": null` from a missing `finish`.
 fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(from).map(Some)
 }

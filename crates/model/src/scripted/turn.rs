@@ -45,7 +45,7 @@ pub(super) fn choose<'a>(scenario: &'a Scenario, request: &ModelRequest) -> Resu
 }
 
 impl BranchCondition {
-    /// `None`: it does not hold. Otherwise the message after which the branch's turns are counted.
+    /// `None`: the condition is false. Otherwise the message after which the branch's turns are counted.
     fn begins_at(&self, request: &ModelRequest) -> Option<usize> {
         let Self { user_contains, tool_result_contains, system_contains, model_contains, offers_tool } = self;
         let holds =

@@ -35,7 +35,7 @@ impl CalledTools {
             return item;
         }
         item["type"] = json!("function_call");
-        // What is not JSON is the client's to refuse.
+        // The client must refuse arguments that are not JSON.
         let arguments = input.as_str().map_or_else(|| input.to_string(), str::to_owned);
         item["arguments"] = json!(arguments);
         if let Some(namespace) = tool.and_then(|tool| tool.namespace.as_ref()) {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// For what is held back of one answer; the gateway's own limit for a whole answer is the same.
 const MAX_HELD_BYTES: usize = 32 << 20;
 
-/// A comment, which every reader of such streams passes over.
+/// A comment, which every reader of such streams ignores.
 const KEEP_ALIVE: &[u8] = b": working\n\n";
 
 /// Some servers stop a turn with calls as if it had none, or give calls no id.
@@ -59,7 +59,7 @@ pub(super) struct TranslatedStream {
 
 enum OpenBlock {
     Text,
-    /// With what was thought so far, for a format that has it only whole.
+    /// With the thinking so far, for a format that has it only as a whole.
     Thinking(String),
 }
 
@@ -99,7 +99,7 @@ impl TranslatedStream {
         if self.held > MAX_HELD_BYTES {
             return Err(BrokenStream);
         }
-        // Who waits for the next byte learns that the service still sends.
+        // A client that waits for the next byte sees that the service still sends.
         if out.is_empty() {
             out.extend_from_slice(KEEP_ALIVE);
         }
@@ -185,7 +185,7 @@ impl TranslatedStream {
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {
-        // A server that never said why it stopped was cut off.
+        // Without a stop reason, the server was cut off.
         let Some(stop) = self.stop.take() else { return };
         self.close(out);
         let calls = std::mem::take(&mut self.calls);

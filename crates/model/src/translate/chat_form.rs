@@ -8,7 +8,7 @@ use serde_json::Value;
 pub enum OutputLimit {
     /// OpenAI itself; its newer models refuse the other name.
     MaxCompletionTokens,
-    /// Everyone else: Ollama knows no other name.
+    /// All other services: Ollama supports no other name.
     MaxTokens,
 }
 
@@ -173,7 +173,7 @@ impl ChatCall {
     }
 }
 
-/// A result is a text; what it shows beside is returned for the user's next message.
+/// A result is a text; its images are returned for the user's next message.
 pub(super) fn tool_result(id: String, parts: Vec<ChatPart>, is_error: bool) -> (ChatMessage, Vec<ChatPart>) {
     let mut texts = Vec::new();
     let mut shown = Vec::new();

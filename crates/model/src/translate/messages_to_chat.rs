@@ -35,12 +35,12 @@ fn translate(request: MessagesRequest, limit: OutputLimit) -> Result<ChatRequest
         output_config,
         output_format,
         context_management,
-        // Not for the model: who asks, what to cache, how to be served.
+        // Fields that do not concern the model: user, cache, service tier.
         metadata: _,
         cache_control: _,
         service_tier: _,
         speed: _,
-        // Chat Completions has no field for it; its models think as their own defaults say.
+        // Chat Completions has no field for it; its models think by their own defaults.
         thinking: _,
     } = request;
     if top_k.is_some() {
@@ -150,7 +150,7 @@ fn translate_message(message: MessagesMessage) -> Result<Vec<ChatMessage>, Strin
     }
 }
 
-/// Thinking stays behind: the format has no place for what a model thought before.
+/// Thinking is left out: the format has no field for earlier thinking.
 fn assistant(content: Content) -> Result<ChatMessage, String> {
     let mut said = Vec::new();
     let mut tool_calls = Vec::new();

@@ -104,7 +104,7 @@ impl StreamTranslator {
         self.0.push(bytes)
     }
 
-    /// What the end of the service's stream adds; nothing if the stream has said its own.
+    /// What the end of the service's stream adds; nothing if the stream has ended itself.
     pub(crate) fn finish(&mut self) -> Vec<u8> {
         self.0.finish()
     }

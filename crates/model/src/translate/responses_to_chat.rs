@@ -58,7 +58,7 @@ fn translate(request: ResponsesRequest, limit: OutputLimit) -> Result<(ChatReque
         stream_options: stream.then_some(StreamOptions { include_usage: true }),
         tools: functions,
         tool_choice: tool_choice.filter(|_| has_tools).map(choice).transpose()?,
-        // Only said where it differs from the default: not every server knows the field.
+        // Set only if it differs from the default: not every server supports the field.
         parallel_tool_calls: parallel_tool_calls.filter(|parallel| has_tools && !parallel),
         max_tokens,
         max_completion_tokens,
@@ -101,7 +101,7 @@ fn add_tool(
     let (name, description, parameters, strict, takes_text) = match tool {
         ResponsesTool::Namespace { name, description, tools } => {
             let about = description.unwrap_or_default();
-            // The namespace's own words come once.
+            // The namespace's description is written once.
             for (index, tool) in tools.into_iter().enumerate() {
                 let about = if index == 0 { about.as_str() } else { "" };
                 add_tool(tool, Some((&name, about)), functions, called)?;
@@ -148,7 +148,7 @@ fn messages(instructions: Option<String>, input: Input) -> Result<Vec<ChatMessag
     for item in items {
         let is_result = matches!(item, Item::FunctionCallOutput { .. } | Item::CustomToolCallOutput { .. });
         if !is_result && !shown.is_empty() {
-            // Results stay together; what they show follows all of them.
+            // Results stay together; their images follow all of them.
             list.push(ChatMessage::User { content: ChatContent::of(std::mem::take(&mut shown)) });
         }
         add_item(item, &mut list, &mut shown)?;
@@ -161,7 +161,7 @@ fn messages(instructions: Option<String>, input: Input) -> Result<Vec<ChatMessag
 
 fn add_item(item: Item, list: &mut Vec<ChatMessage>, shown: &mut Vec<ChatPart>) -> Result<(), String> {
     match item {
-        // The format has no place for what a model thought before.
+        // The format has no field for earlier thinking.
         Item::Reasoning { .. } => {}
         Item::Message { role, content, .. } => match role.as_str() {
             "assistant" => assistant_of(list).0.push_str(&only_text(content)?),

@@ -1,4 +1,4 @@
-//! What each format can say, in the other one.
+//! Translation of each part of a format into the other one.
 
 use super::*;
 use crate::wire::{AssembleError, ContentBlock, StopReason};
@@ -103,7 +103,7 @@ fn chunk(delta: &Value, finish: Option<&str>) -> Value {
     json!({"id": "c1", "model": "llama", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 }
 
-/// The way back to a client of Messages, which needs nothing of the request.
+/// The translation back to a client of Messages, which does not depend on the request.
 fn to_messages() -> AnswerTranslation {
     AnswerTranslation { to: Wire::Messages, tools: CalledTools::default() }
 }

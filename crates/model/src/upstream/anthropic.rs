@@ -1,5 +1,4 @@
-//! Anthropic's own API, and services that speak like it. An API key goes into `x-api-key`; a token goes into
-//! `Authorization`.
+//! Anthropic's own API, and compatible services. An API key goes into `x-api-key`; a token goes into `Authorization`.
 
 use super::UpstreamError;
 use super::base_url::BaseUrl;

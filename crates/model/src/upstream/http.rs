@@ -1,4 +1,4 @@
-//! A model behind HTTP: connects to the service, sends what its dialect makes of a request, and keeps connections open.
+//! A model behind HTTP: connects to the service, sends each request in the service's form, and keeps connections open.
 
 use super::base_url::BaseUrl;
 use super::request::UpstreamRequest;

@@ -1,4 +1,4 @@
-//! OpenAI's own API, and services that speak like it: OpenRouter, LiteLLM, vLLM, Ollama.
+//! OpenAI's own API, and compatible services: OpenRouter, LiteLLM, vLLM, Ollama.
 
 use super::UpstreamError;
 use super::base_url::BaseUrl;

@@ -1,5 +1,4 @@
-//! One tiny request to a service, step by step, for a person who wants to know what is wrong: the way there, TLS, the
-//! credential, the model.
+//! One tiny request to a service, step by step, to find out what is wrong: connection, TLS, credential or model.
 
 use super::base_url::BaseUrl;
 use super::http::HttpUpstream;
@@ -36,7 +35,7 @@ impl ProbeStage {
     }
 }
 
-/// What one stage found. After an error there is no further step.
+/// The result of one stage. After an error there is no further stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeStep {
     pub stage: ProbeStage,

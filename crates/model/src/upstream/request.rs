@@ -9,7 +9,7 @@ pub(crate) struct UpstreamRequest<'a> {
     pub(crate) wire: Wire,
     pub(crate) request: &'a ModelRequest,
     pub(crate) body: &'a Bytes,
-    /// As the client sent them; each upstream takes those that it knows.
+    /// As the client sent them; each upstream uses those that it knows.
     pub(crate) headers: &'a HeaderMap,
     pub(crate) query: Option<&'a str>,
 }

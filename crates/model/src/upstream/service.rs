@@ -18,7 +18,7 @@ pub struct ServiceSettings {
     pub config: BTreeMap<String, String>,
     /// Empty before credentials are loaded.
     pub credentials: Vec<NamedCredential>,
-    /// Hears of credentials that the service makes.
+    /// Gets the credentials that the service creates.
     pub learn: Option<LearnSecret>,
 }
 
@@ -67,14 +67,14 @@ impl std::error::Error for ServiceError {
     }
 }
 
-/// The service's address, and the way there.
+/// The service's address, and how to connect to it.
 #[derive(Clone, Copy)]
 pub(super) struct ServiceHost<'a> {
     pub(super) base: &'a BaseUrl,
     pub(super) dialer: &'a Dialer,
 }
 
-/// A request as the service wants it.
+/// A request in the service's form.
 pub(super) struct ServiceRequest {
     /// Path and query.
     pub(super) target: String,
@@ -83,7 +83,7 @@ pub(super) struct ServiceRequest {
 }
 
 impl ServiceSettings {
-    /// `base_url`, or where the vendor itself serves.
+    /// `base_url`, or the vendor's own address.
     pub(super) fn base(&self, vendor: &str) -> Result<BaseUrl, ServiceError> {
         let url = self.setting("base_url").unwrap_or(vendor);
         BaseUrl::parse(url, self.plain_http()?).map_err(ServiceError::Url)
@@ -169,7 +169,7 @@ pub(super) fn vendor_headers(from: &HeaderMap) -> HeaderMap {
     headers
 }
 
-/// Betas that Google's and Amazon's services take, without their date. They refuse a request with another one.
+/// Betas that Google's and Amazon's services accept, without their date. They refuse a request with another one.
 const HOSTED_BETAS: &[&str] = &[
     "computer-use",
     "context-1m",
@@ -185,7 +185,7 @@ const HOSTED_BETAS: &[&str] = &[
     "tool-search-tool",
 ];
 
-/// Leaves the betas that a hosting service takes, in one header.
+/// Keeps the betas that a hosting service accepts, in one header.
 pub(super) fn keep_hosted_betas(headers: &mut HeaderMap) {
     let given: Vec<&str> = headers.get_all(BETA).iter().filter_map(|value| value.to_str().ok()).collect();
     let betas = given.iter().flat_map(|value| value.split(',')).map(str::trim);

@@ -101,7 +101,7 @@ pub const SERVICES: &[Service] = &[
     },
 ];
 
-/// How a service wants its requests.
+/// The form of a service's requests.
 pub(super) enum Dialect {
     Anthropic(Anthropic),
     Bedrock(Box<Bedrock>),

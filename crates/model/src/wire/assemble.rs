@@ -25,9 +25,9 @@ enum OpenBlock {
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum AssembleError {
-    /// The stream said so itself.
+    /// The stream itself reported an error.
     Fault(Fault),
-    /// The stream ended before it said that it had ended.
+    /// The stream ended without its end marker.
     Cut,
     TooManyBlocks,
     /// The model's tool input is not JSON.
@@ -158,7 +158,7 @@ fn tool_call(id: &str, name: &str, json: &str) -> Result<ToolCall, AssembleError
     Ok(ToolCall { id: id.to_owned(), name: name.to_owned(), input })
 }
 
-/// Text goes out in small portions, as vendors send it, so that everything downstream meets chunk borders.
+/// Text goes out in small portions, as vendors send it, so that all later stages are tested with chunk boundaries.
 const PORTION_CHARS: usize = 24;
 
 pub fn answer_deltas(answer: &ModelAnswer) -> Vec<Delta> {
@@ -210,7 +210,7 @@ fn portions(text: &str) -> Vec<String> {
 }
 
 impl StopReason {
-    /// What an answer with these blocks stops for, when nothing else stopped it.
+    /// The stop reason of an answer with these blocks, if there was no other reason.
     pub fn natural(blocks: &[ContentBlock]) -> Self {
         let calls = blocks.iter().any(|block| matches!(block, ContentBlock::ToolCall(_)));
         if calls { Self::ToolUse } else { Self::EndTurn }

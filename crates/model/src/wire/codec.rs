@@ -108,7 +108,7 @@ pub fn is_too_long(status: u16, body: &[u8]) -> bool {
         && (code == "context_length_exceeded" || TOO_LONG.iter().any(|words| said.contains(words)))
 }
 
-/// The words of Anthropic, Bedrock, OpenAI and vLLM.
+/// The messages of Anthropic, Bedrock, OpenAI and vLLM.
 const TOO_LONG: &[&str] = &[
     "prompt is too long",
     "exceed context limit",
@@ -119,7 +119,7 @@ const TOO_LONG: &[&str] = &[
 
 /// An answer that is shorter than this is of no use, or is refused.
 pub fn least_output(wire: Wire, body: &[u8]) -> u64 {
-    // Anthropic wants room for more than the thinking.
+    // Anthropic requires a limit above the thinking budget.
     let thinking = match wire {
         Wire::Messages => messages::thinking_tokens(body),
         Wire::Responses | Wire::Chat => 0,

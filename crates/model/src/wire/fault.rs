@@ -1,4 +1,4 @@
-//! Errors as the vendors write them, so that every client shows our sentence where it shows the vendor's.
+//! Errors in the vendors' formats, so that every client shows our message like the vendor's.
 
 use std::fmt;
 

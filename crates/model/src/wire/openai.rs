@@ -38,7 +38,7 @@ pub(super) fn fault_kind(code: &str) -> FaultKind {
     }
 }
 
-/// Arguments are JSON inside a string; what is not JSON is kept as the text it is.
+/// Arguments are JSON inside a string; other text is kept as it is.
 pub(crate) fn read_arguments(text: &str) -> Value {
     if text.trim().is_empty() {
         return json!({});

@@ -9,7 +9,7 @@ const MAX_FRAME_BYTES: usize = 16 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SseFrame {
-    /// Empty where the sender named no event.
+    /// Empty if the sender named no event.
     pub event: String,
     pub data: String,
 }

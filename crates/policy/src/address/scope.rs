@@ -1,12 +1,12 @@
-//! Which resolved addresses a connection may be made to. All of a name's addresses must pass, so that a name server
-//! cannot mix a forbidden address among good ones; the caller dials only an address that was checked here.
+//! Which resolved addresses may be dialled. All of a name's addresses must pass, so that a name server cannot mix a
+//! forbidden address among good ones; the caller dials only an address that was checked here.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use super::{Class, Network, classify, special_v4_ranges, unmap};
 
-/// What the endpoint that admitted a connection says about addresses.
+/// The address rule of the endpoint that admitted a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddressScope {
     /// A pattern, or no host: public addresses only.
@@ -29,7 +29,7 @@ pub struct AddressDenied {
 pub enum AddressRefusal {
     /// The name has no address at all.
     NoAddress,
-    /// Loopback, link-local, metadata, unspecified: closed to every policy.
+    /// Loopback, link-local, metadata, unspecified: no policy can open them.
     Never(Class),
     /// Not public, and nothing in the policy opens it.
     Internal(Class),
@@ -102,7 +102,7 @@ impl AddressScope {
         Ok(())
     }
 
-    /// Whether every address that passes here passes `other` too. May say no where it cannot tell.
+    /// Whether every address that passes here passes `other` too. Returns false if this cannot be decided.
     pub fn within(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Public, Self::Public | Self::Declared) | (Self::Declared, Self::Declared) => true,
@@ -112,7 +112,7 @@ impl AddressScope {
         }
     }
 
-    /// Whether a whole network passes, apart from what never passes anywhere.
+    /// Whether a whole network passes, apart from addresses that no policy can open.
     fn allows_all(&self, network: &Network) -> bool {
         let special = || special_v4_ranges().filter(|(range, _)| range.touches(network));
         match self {

@@ -1,5 +1,5 @@
-//! Both steps at once, from raw text, as a person asks: may this program do that there. What a proxy does piece by
-//! piece while bytes arrive is done here in one go, in the same order.
+//! Both decision steps at once, from raw text: may this program send this request there. It does the same checks as a
+//! proxy, which does them one by one as bytes arrive, in the same order.
 
 use std::net::IpAddr;
 
@@ -18,10 +18,10 @@ pub struct AccessRequest<'a> {
     pub host: &'a str,
     pub port: u16,
     pub caller: CallingProgram<'a>,
-    /// What is asked and the target, path and query, as they were sent; `None` to ask about the connection alone.
+    /// The request and its target, path and query, as they were sent; `None` to test the connection alone.
     pub request: Option<(RequestAction<'a>, &'a str)>,
     pub body: AccessBody<'a>,
-    /// What the name resolved to; `None` leaves addresses out of the question.
+    /// What the name resolved to; `None` skips the check of addresses.
     pub addresses: Option<&'a [IpAddr]>,
 }
 

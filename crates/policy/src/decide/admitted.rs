@@ -1,5 +1,5 @@
-//! An admitted connection: how to treat it, and what may be asked over it. Holds its endpoints by itself, so that a
-//! connection keeps the policy it was admitted under.
+//! An admitted connection: how to treat it, and which requests it may carry. It owns its endpoints, so that a
+//! connection keeps the policy under which it was admitted.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Admitted {
         self.readers().next().is_some()
     }
 
-    /// Whether the policy forbids to terminate TLS here.
+    /// Whether the policy forbids terminating TLS here.
     pub fn tls_skip(&self) -> bool {
         self.entries.iter().any(|entry| entry.endpoint.tls_skip)
     }
@@ -71,20 +71,20 @@ impl Admitted {
         self.governing(path).map_or(Protocol::Tunnel, |entry| entry.endpoint.protocol)
     }
 
-    /// How long a body may be that the rules for this path speak about; `None` where they do not speak about bodies.
+    /// The longest body that the rules for this path read; `None` if they do not read bodies.
     pub fn max_body_bytes(&self, path: &str) -> Option<u64> {
         let governing = self.governing(path).filter(|entry| entry.endpoint.protocol.reads_bodies());
         governing.map(|entry| entry.endpoint.limits.max_body_bytes)
     }
 
-    /// What a request on this path asks for in its body.
+    /// The operations in the body of a request on this path.
     pub fn operations(&self, path: &str, request: &BodyRequest<'_>) -> Result<Operations, Denial> {
         let Some(governing) = self.governing(path) else { return Ok(Operations::default()) };
         Operations::read(governing.endpoint.protocol, &governing.endpoint.limits, request)
             .map_err(|error| Denial::because(Reason::Body(error), Some(governing.cause())))
     }
 
-    /// The second step: may this be asked.
+    /// The second step: whether this request is allowed.
     pub fn decide(&self, request: &InspectedRequest<'_>) -> PolicyDecision {
         if !self.reads_requests() {
             return PolicyDecision::Allow(self.cause());
@@ -124,7 +124,7 @@ impl Admitted {
     }
 
     fn by_rules(&self, request: &InspectedRequest<'_>, governing: &Entry) -> Result<Cause, Denial> {
-        // Frames are read only where the endpoint says websocket; elsewhere the upgrade was the question.
+        // Frames are read only if the endpoint's protocol is websocket; otherwise the upgrade request was decided.
         if request.action == RequestAction::WebsocketText && governing.endpoint.protocol == Protocol::Rest {
             return Ok(governing.cause());
         }
@@ -206,7 +206,7 @@ impl Admitted {
         self.entries.iter().filter(|entry| entry.endpoint.protocol.reads_requests())
     }
 
-    /// The endpoint that names the path most exactly. Equals agree: the policy was checked for that.
+    /// The endpoint with the most specific path. Equally specific endpoints agree: the policy was checked for that.
     fn governing(&self, path: &str) -> Option<&Arc<Entry>> {
         let speaking = self.readers().filter(|entry| entry.endpoint.covers_path(path));
         speaking.reduce(
@@ -226,7 +226,7 @@ impl RequestAction<'_> {
     }
 }
 
-/// The word for text frames must not be usable as a method of a request.
+/// A request must not use the name for text frames as its method.
 fn is_method(method: &str) -> bool {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !method.is_empty() && method.bytes().all(token) && !method.eq_ignore_ascii_case(WEBSOCKET_TEXT)

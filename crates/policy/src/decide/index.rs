@@ -1,4 +1,4 @@
-//! A policy arranged for quick answers: endpoints by port, then by exact host; only patterns are tried one by one.
+//! An index of a policy: endpoints by port, then by exact host; only patterns are tried one by one.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +13,7 @@ use crate::glob::Pattern;
 use crate::host::Host;
 use crate::model::{Endpoint, HostPattern, Policy, RequestRule, RuleSubject};
 
-/// An endpoint together with what its rule says.
+/// An endpoint with the name and programs of its rule.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) rule: Arc<Owner>,
@@ -79,7 +79,7 @@ impl Compiled {
         }
     }
 
-    /// The first step: may this program connect there at all.
+    /// The first step: whether this program may connect there at all.
     pub fn admit(&self, connection: &ConnectionRequest<'_>) -> Result<Admitted, Denial> {
         let named: Vec<&Arc<Entry>> = self.named(connection.host, connection.port).collect();
         let admitting: Vec<Arc<Entry>> = named
@@ -113,12 +113,12 @@ impl Compiled {
         })
     }
 
-    /// Whether some rule, for whatever program, allows a connection to this host: what a resolver may answer.
+    /// Whether some rule, for any program, allows a connection to this host: then the resolver may answer.
     pub fn names_host(&self, host: &Host) -> bool {
         self.ports.keys().any(|port| self.named(host, *port).next().is_some())
     }
 
-    /// Whether some rule, for whatever program, allows a connection to this host and port.
+    /// Whether some rule, for any program, allows a connection to this host and port.
     pub fn names_endpoint(&self, host: &Host, port: u16) -> bool {
         self.named(host, port).next().is_some()
     }
@@ -128,7 +128,7 @@ impl Compiled {
         self.ports.iter().flat_map(|(port, hosts)| hosts.exact.keys().map(|host| (host, *port)))
     }
 
-    /// The ports on which some pattern, not an exact host, is waiting.
+    /// The ports of patterns, not of exact hosts.
     pub fn pattern_ports(&self) -> impl Iterator<Item = u16> {
         self.ports.iter().filter(|(_, hosts)| !hosts.patterns.is_empty()).map(|(port, _)| *port)
     }

@@ -1,5 +1,6 @@
-//! May this program connect there, and may it ask for that. Two steps: a connection is admitted by host, port and
-//! program; if an admitting endpoint reads requests, each request is then decided by its rules. Deny rules win.
+//! Decides whether a program may connect to a host, and which requests it may send. Two steps: a connection is admitted
+//! by host, port and program; if an admitting endpoint reads requests, each request is then decided by its rules. Deny
+//! rules win.
 
 mod access_request;
 mod admitted;
@@ -22,7 +23,7 @@ use crate::host::{Host, HostError};
 use crate::message::{MessageError, Operation, Operations};
 use crate::query::{Query, QueryStringError};
 
-/// Who asks: the executable that owns the socket, and those of the processes above it.
+/// The caller: the executable that owns the socket, and those of its parent processes.
 #[derive(Clone, Copy, Debug)]
 pub struct CallingProgram<'a> {
     pub binary: &'a Path,
@@ -36,13 +37,13 @@ pub struct ConnectionRequest<'a> {
     pub caller: CallingProgram<'a>,
 }
 
-/// What is asked over an admitted connection.
+/// A request over an admitted connection.
 #[derive(Clone, Copy, Debug)]
 pub struct InspectedRequest<'a> {
     pub action: RequestAction<'a>,
     pub path: &'a CanonicalPath,
     pub query: &'a Query,
-    /// From `Admitted::operations`; empty where the rules do not speak about bodies.
+    /// From `Admitted::operations`; empty if the rules do not read bodies.
     pub operations: &'a Operations,
 }
 
@@ -65,7 +66,7 @@ pub struct Cause {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PolicyDecision {
     Allow(Cause),
-    /// Let through because the endpoint only audits; `enforce` would refuse it so.
+    /// Let through because the endpoint only audits; with `enforce` this would be the refusal.
     Audit(Denial),
     Deny(Denial),
 }
@@ -88,9 +89,9 @@ pub struct Denial {
     pub reason: Reason,
     /// Where in the policy, if one line can be named.
     pub cause: Option<Cause>,
-    /// The least that would have allowed it; absent where nothing should.
+    /// The smallest change that would have allowed it; absent if nothing should be suggested.
     pub fix: Option<Box<Fix>>,
-    /// What in the body was refused, where the rules speak about that.
+    /// The operation in the body that was refused, if the rules read bodies.
     pub operation: Option<Box<Operation>>,
 }
 
@@ -100,7 +101,7 @@ pub enum Reason {
     NoEndpoint,
     /// Rules name the endpoint, but not for this program.
     NoBinary,
-    /// Endpoints are there, but none speaks for this path.
+    /// Endpoints match the host and port, but none covers this path.
     NoPath,
     /// No rule allows the request.
     NotAllowed,
@@ -110,14 +111,14 @@ pub enum Reason {
     EncodedSlash,
     /// The endpoint's protocol cannot be read yet, and nothing passes unread.
     NotInspected(Protocol),
-    /// The rules speak about what is in the body, and it cannot be read.
+    /// The rules read the body, and it cannot be parsed.
     Body(MessageError),
     /// Not a method of HTTP.
     Method,
     Host(HostError),
     Path(PathError),
     Query(QueryStringError),
-    /// Admitted by name, refused by where the name leads.
+    /// The name is allowed, but one of its addresses is not.
     Address(AddressDenied),
 }
 
@@ -141,7 +142,7 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// The least change to the policy that would have allowed what was refused, as data.
+/// The smallest change to the policy that would have allowed the request, as data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fix {
     /// A rule of its own.
@@ -150,6 +151,6 @@ pub enum Fix {
     Binary { rule: Cause, binary: PathBuf },
     /// One more allow rule in an existing endpoint; the path is a glob.
     Allow { endpoint: Cause, method: String, path: String },
-    /// One more allow rule for what a body asks for.
+    /// One more allow rule for an operation in a body.
     AllowOperation { endpoint: Cause, operation: Operation },
 }

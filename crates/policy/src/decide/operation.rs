@@ -1,10 +1,10 @@
-//! Whether a rule speaks about what a body asks for.
+//! Whether a rule matches an operation in a body.
 
 use crate::glob::Pattern;
 use crate::message::{GraphqlOperation, Operation, ParamValue, RpcCall};
 use crate::model::{GraphqlRule, RpcRule, RuleSubject, ValuePattern};
 
-/// Every condition of the rule holds, for all values that it speaks about.
+/// Every condition of the rule is true for all values that it names.
 pub(super) fn allows(rule: &RuleSubject, operation: &Operation) -> bool {
     match (rule, operation) {
         (RuleSubject::Rpc(rule), Operation::Rpc(call)) => {
@@ -22,7 +22,7 @@ pub(super) fn allows(rule: &RuleSubject, operation: &Operation) -> bool {
     }
 }
 
-/// Every condition of the rule holds, for one of the values that it speaks about.
+/// Every condition of the rule is true for one of the values that it names.
 pub(super) fn denies(rule: &RuleSubject, operation: &Operation) -> bool {
     match (rule, operation) {
         (RuleSubject::Rpc(rule), Operation::Rpc(call)) => {
@@ -56,7 +56,7 @@ fn all_match(call: &RpcCall, path: &str, pattern: &ValuePattern) -> bool {
     values.peek().is_some() && values.all(|value| matches(pattern, value) && !climbs(pattern, value))
 }
 
-/// A path with `..` in it leads to another place than a pattern shows.
+/// Whether a value contains `..`, which leads to another place than the pattern suggests.
 fn climbs(pattern: &ValuePattern, value: &ParamValue) -> bool {
     let ParamValue::Scalar(text) = value else { return true };
     let is_written_out = pattern.0.iter().any(|pattern| pattern.as_exact() == Some(text.as_bytes()));

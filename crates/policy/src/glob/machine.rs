@@ -1,4 +1,4 @@
-//! What a pattern is to the walks over all texts: a state machine over bytes.
+//! A pattern as a state machine over bytes, for proofs over all texts.
 
 use std::hash::Hash;
 

@@ -1,6 +1,6 @@
 //! The globs of policy files. `*` and `?` stop at the separator, `**` crosses it; the separator is `/` in paths and `.`
-//! in hosts, query values and names. A pattern is compiled once; matching takes time linear in the text, and whether one
-//! pattern lies within another can be proved. Comparing policies relies on that proof.
+//! in hosts, query values and names. A pattern is compiled once; matching takes time linear in the text, and and it can
+//! be proved that one pattern is a subset of another. Comparing policies relies on that proof.
 
 mod automaton;
 mod bitmask;
@@ -139,7 +139,7 @@ impl Pattern {
         matches!(self.matcher, Matcher::Everything)
     }
 
-    /// Whether everything that this matches, `other` matches too. Says no where the proof would take too long.
+    /// Whether `other` matches everything that this matches. Returns false if the proof would take too long.
     pub fn within(&self, other: &Self, budget: &ProofBudget) -> bool {
         match (&self.matcher, &other.matcher) {
             (_, Matcher::Everything) => true,
@@ -152,7 +152,7 @@ impl Pattern {
         }
     }
 
-    /// Whether some text may match both. Says yes where the proof would take too long.
+    /// Whether some text may match both. Returns true if the proof would take too long.
     pub fn overlaps(&self, other: &Self, budget: &ProofBudget) -> bool {
         match (&self.matcher, &other.matcher) {
             (Matcher::Everything, _) | (_, Matcher::Everything) => true,

@@ -1,5 +1,5 @@
-//! Glob text to tokens. The reading is that of globset with literal separators, because that is what runs behind
-//! OpenShell; patterns on which globset is surprising are refused here instead.
+//! Glob text to tokens. It follows globset with literal separators, because OpenShell uses it; patterns for which
+//! globset has surprising results are refused here.
 
 use std::fmt;
 

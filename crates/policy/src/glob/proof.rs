@@ -1,5 +1,5 @@
-//! Questions about all texts at once: does one pattern lie within another, may both match one text. Both automata are
-//! walked together over every text; the walk is given up when it takes too long, and the careful answer is given.
+//! Proofs over all texts: whether one pattern is a subset of another, and whether both may match one text. Both
+//! automata are walked together; if the walk takes too long, it stops with the safe answer.
 
 use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
@@ -23,7 +23,7 @@ impl Default for ProofBudget {
 }
 
 impl ProofBudget {
-    /// Whether a proof was given up for want of it.
+    /// Whether a proof was stopped because the budget was used up.
     pub fn is_spent(&self) -> bool {
         self.0.get() == 0
     }
@@ -127,7 +127,7 @@ fn explore<A: Machine, B: Machine>(
     true
 }
 
-/// One byte for every way in which bytes can differ to these two automata.
+/// One representative of each class of bytes that these two automata distinguish.
 fn alphabet(one: &Automaton, two: &Automaton, budget: &ProofBudget) -> Vec<u8> {
     let mut class_of = [0u8; 256];
     budget.spend(8 * (one.sets.len() + two.sets.len()));

@@ -1,4 +1,4 @@
-//! Patterns against the table of what OpenShell was seen to do, and against globset on random input.
+//! Patterns against a table of OpenShell's observed behaviour, and against globset on random input.
 
 use globset::GlobBuilder;
 use proptest::prelude::{Just, Strategy, prop, prop_assert, prop_assert_eq, prop_oneof};

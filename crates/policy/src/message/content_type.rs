@@ -1,4 +1,4 @@
-//! The type of a body. A server that takes a body for another type may read another request in it.
+//! The type of a body. A server that reads a body as another type may find another request in it.
 
 use super::MessageError;
 

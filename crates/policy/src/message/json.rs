@@ -1,5 +1,5 @@
-//! JSON with one reading. A repeated key, also in another case, is refused: of two values servers take the first, the last
-//! or both, and some compare keys without regard to case.
+//! Unambiguous JSON. A repeated key, also in another case, is refused: of two values servers use the first, the last or
+//! both, and some compare keys without regard to case.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -27,7 +27,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Json, MessageError> {
         .map_err(|error| MessageError::new(format!("the body is not plain JSON: {error}")))
 }
 
-/// A key as a server compares it that does not regard case, by the simple case folding of Unicode.
+/// A key in folded case, for servers that ignore case; by the simple case folding of Unicode.
 pub fn fold(key: &str) -> String {
     let folded = |character: char| match character {
         'ſ' => 's',

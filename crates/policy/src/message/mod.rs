@@ -1,6 +1,6 @@
-//! What a request asks for inside its body, for the protocols whose rules speak about that. Whatever cannot be read in
-//! exactly one way is an error, and the request is refused: a server must not find an operation that was not decided.
-//! Bodies come whole, bounded and decompressed.
+//! The operations in the body of a request, for protocols whose rules read bodies. An ambiguous body is an error, and
+//! the request is refused: a server must not find an operation that was not decided. Bodies come whole, bounded and
+//! decompressed.
 
 mod content_type;
 mod graphql;
@@ -26,7 +26,7 @@ pub struct ProtocolSettings {
     pub persisted_queries: Option<BTreeMap<String, GraphqlOperation>>,
 }
 
-/// A request as the readers of bodies see it.
+/// A request for the body parsers.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyRequest<'a> {
     pub method: &'a str,
@@ -36,7 +36,7 @@ pub struct BodyRequest<'a> {
     pub body: &'a [u8],
 }
 
-/// What one request asks for; nothing where the rules do not speak about bodies.
+/// The operations of one request; empty if the rules do not read bodies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Operations {
     protocol: Option<Protocol>,
@@ -72,7 +72,7 @@ impl fmt::Display for MessageError {
 impl std::error::Error for MessageError {}
 
 impl Operations {
-    /// Reads a request in the way of a protocol.
+    /// Reads a request by a protocol.
     pub(crate) fn read(
         protocol: Protocol,
         settings: &ProtocolSettings,
@@ -98,7 +98,7 @@ impl Operations {
         self.list.iter()
     }
 
-    /// The operations, if they were read in the way of this protocol.
+    /// The operations, if they were read by this protocol.
     pub(crate) fn of(&self, protocol: Protocol) -> Option<&[Operation]> {
         (self.protocol == Some(protocol)).then_some(&self.list)
     }

@@ -1,4 +1,4 @@
-//! One thing that a request asks for in its body.
+//! One operation in the body of a request.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ const MAX_SHOWN_FIELDS: usize = 8;
 pub enum Operation {
     Rpc(RpcCall),
     Graphql(GraphqlOperation),
-    /// Asks for nothing by itself: it opens or ends the stream of an MCP session, or answers a question of the server.
+    /// Not an operation: it opens or ends the stream of an MCP session, or answers a request of the server.
     Session,
 }
 

@@ -1,5 +1,5 @@
-//! JSON-RPC 2.0 over HTTP, and MCP, which speaks it: one call or a batch in the body of a POST. MCP also opens a stream with
-//! GET, ends a session with DELETE, and answers what the server asks.
+//! JSON-RPC 2.0 over HTTP, and MCP, which uses it: one call or a batch in the body of a POST. MCP also opens a stream
+//! with GET, ends a session with DELETE, and answers what the server asks.
 
 use super::content_type;
 use super::json::{self, Json};
@@ -114,7 +114,7 @@ fn is_name(text: &str) -> bool {
 /// The ids of the calls in a body, as JSON writes them: what an answer has to repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RpcIds {
-    /// There is no call with an id, or the body cannot be read.
+    /// No call has an id, or the body cannot be read.
     Unknown,
     One(String),
     Batch(Vec<String>),

@@ -1,5 +1,5 @@
-//! `allowed_ips`: blocks that replace the check for internal addresses, and therefore may not touch what no policy
-//! can open.
+//! `allowed_ips`: blocks that replace the check for internal addresses, and therefore must not overlap ranges that no
+//! policy can open.
 
 use yaml::{At, Diagnostic};
 

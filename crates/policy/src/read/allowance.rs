@@ -120,7 +120,7 @@ impl Reader {
             };
             self.rule(&format!("{path}.allow"), protocol, allow)
         };
-        // `allow: {}` beside `allow_all_known_mcp_methods` says once more what that key says.
+        // `allow: {}` beside `allow_all_known_mcp_methods` has no further effect.
         let says_more = |(_, rule): &(usize, &At<AllowFile>)| {
             !(knows_methods && rule.allow.as_ref().is_some_and(|allow| says_nothing(allow)))
         };

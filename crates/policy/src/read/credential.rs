@@ -1,4 +1,4 @@
-//! How credentials may travel to an endpoint, and that the endpoint can carry them.
+//! How credentials may be sent to an endpoint, and whether the endpoint supports that.
 
 use yaml::{At, Diagnostic, Span};
 

@@ -208,7 +208,7 @@ impl Reader {
         }
     }
 
-    /// What is registered without its type could be anything.
+    /// A stored query without its type could be any operation.
     fn persisted_queries(&mut self, path: &str, file: &EndpointFile) -> BTreeMap<String, GraphqlOperation> {
         let mut registered = BTreeMap::new();
         for (id, query) in file.graphql_persisted_queries.iter().flat_map(|map| map.iter()) {
@@ -237,7 +237,7 @@ impl Reader {
         }
     }
 
-    /// tcp passes bytes: whatever asks for reading them contradicts it.
+    /// tcp passes raw bytes: keys that need parsed requests contradict it.
     fn keys_of_tcp(&mut self, path: &str, file: &At<EndpointFile>) {
         let on = |flag: &Option<At<bool>>| flag.as_ref().filter(|at| at.value).map(|at| at.at);
         let given: [(&str, Option<Span>); 14] = [

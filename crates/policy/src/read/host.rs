@@ -1,4 +1,4 @@
-//! Hosts as endpoints write them: a name, an address, or a pattern narrow enough to name an owner.
+//! Hosts of endpoints: a name, an address, or a pattern that is narrow enough to belong to one owner.
 
 use yaml::{At, Diagnostic};
 

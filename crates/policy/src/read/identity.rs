@@ -1,4 +1,4 @@
-//! Who processes run as: never root, and no name but `sandbox`.
+//! The user of processes: never root, and no name but `sandbox`.
 
 use yaml::At;
 

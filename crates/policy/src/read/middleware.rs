@@ -111,7 +111,7 @@ impl Reader {
         read.into_iter().collect()
     }
 
-    /// What must look at every request cannot look into a raw tunnel.
+    /// A middleware that must inspect every request cannot inspect a raw tunnel.
     fn covers_unread(&mut self, middleware: &Middleware, networks: &[NetworkRule]) {
         if middleware.on_error == OnError::FailOpen {
             return;

@@ -27,7 +27,7 @@ use yaml::{
 use crate::file::{Compatibility, PolicyFile};
 use crate::model::{NetworkRule, Policy, ProcessIdentity};
 
-/// A policy and what to think about in it.
+/// A policy and its warnings.
 #[derive(Clone, Debug)]
 pub struct Parsed {
     pub policy: Policy,
@@ -56,8 +56,8 @@ impl Policy {
     }
 }
 
-/// Endpoints of a policy that may match one request and disagree about it. A policy that was read has none; one that was put
-/// together may.
+/// Endpoints of a policy that may match one request and disagree about it. A policy that was read has none; a merged
+/// one may have some.
 pub fn ambiguities(policy: &Policy) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     overlap::check(&policy.networks, &mut found);
@@ -125,7 +125,7 @@ impl Reader {
         self.report(Diagnostic::warning(code, at, message));
     }
 
-    /// A key without a value is a slip of the pen, and guessing what it removes would be dangerous here.
+    /// A key without a value is a mistake, and guessing its meaning would be dangerous here.
     fn refuse_empty_values(&mut self, node: &Node, path: &str) {
         for entry in node.entries() {
             let path = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };

@@ -9,7 +9,7 @@ use crate::file::Protocol;
 use crate::glob::ProofBudget;
 use crate::model::{Endpoint, HostPattern, NetworkRule, RuleSubject};
 
-/// A file can hold millions of pairs; a person reads a few.
+/// The most reported pairs: a file can have millions, and a person reads a few.
 const MAX_REPORTED: usize = 32;
 
 /// Reports a problem for every pair that disagrees.
@@ -89,7 +89,7 @@ fn disagreement(one: &Endpoint, two: &Endpoint, budget: &ProofBudget) -> Vec<&'s
     found
 }
 
-/// A plain tunnel admits a destination but has no say in how requests are read.
+/// A plain tunnel admits a destination but does not decide how requests are read.
 fn shapes_requests(endpoint: &Endpoint) -> bool {
     endpoint.protocol.reads_requests()
         || !endpoint.allowed_ips.is_empty()
@@ -97,7 +97,7 @@ fn shapes_requests(endpoint: &Endpoint) -> bool {
         || endpoint.credentials.provider.is_some()
 }
 
-/// Of two endpoints for the same path the one that names it more exactly decides; equals must agree.
+/// If two endpoints match the same path, the more specific one decides; equally specific ones must agree.
 fn compete(one: &Endpoint, two: &Endpoint, budget: &ProofBudget) -> bool {
     // Numbers first: comparing patterns is a proof.
     if one.specificity() != two.specificity() {

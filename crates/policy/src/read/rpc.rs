@@ -10,7 +10,7 @@ use crate::model::{RequestRule, RpcRule, RuleSpan, RuleSubject, ValuePattern};
 
 const TOOL_CALL: &str = "tools/call";
 
-/// What a client may ask in the revisions of MCP up to 2025-11-25.
+/// The methods of clients in the revisions of MCP up to 2025-11-25.
 const KNOWN_METHODS: &[&str] = &[
     "initialize",
     "ping",
@@ -128,7 +128,7 @@ impl Reader {
         self.name_pattern(&format!("{path}.method"), method)
     }
 
-    /// Without strict names a server may read a name in several ways, so that a pattern has no certain meaning.
+    /// Without strict names servers may interpret a name differently, so a pattern has no certain meaning.
     pub(super) fn loose_tool_names(&mut self, path: &str, file: &EndpointFile) {
         let strict = file.mcp.as_ref().and_then(|mcp| mcp.strict_tool_names.as_ref());
         if strict.is_none_or(|strict| strict.value) {

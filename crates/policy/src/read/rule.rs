@@ -1,5 +1,5 @@
-//! Allow and deny rules. Which keys a rule has depends on the protocol; a key without a meaning there is refused,
-//! because a rule that is narrower or wider than it looks is worse than none.
+//! Allow and deny rules. Which keys a rule has depends on the protocol; other keys are refused, because a rule that is
+//! narrower or wider than it looks is worse than none.
 
 use yaml::{At, Span};
 
@@ -200,7 +200,7 @@ fn speaks_graphql(file: &RuleFile) -> bool {
     file.operation_type.is_some() || file.operation_name.is_some() || !file.fields.is_empty()
 }
 
-/// Why no canonical path can match, if that is plain to see.
+/// Why no canonical path can match, if that is obvious.
 fn never_canonical(pattern: &Pattern) -> Option<String> {
     let text = pattern.as_str();
     if let Some(exact) = pattern.as_exact() {

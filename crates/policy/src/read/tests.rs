@@ -1,4 +1,4 @@
-//! Policy files in, diagnostics out, from a file of cases. After a wanted change copy what the test wrote.
+//! Policy files in, diagnostics out, from a file of cases. After an intended change, copy what the test wrote.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use yaml::{Diagnostic, Sources};
 
 use crate::Policy;
 
-/// All that is said about a text: `line:column severity code: message`, then label, related places and help.
+/// All diagnostics of a text: `line:column severity code: message`, then label, related places and help.
 fn said(text: &str) -> String {
     let mut sources = Sources::default();
     let id = sources.add("p", text);
@@ -40,7 +40,7 @@ fn said(text: &str) -> String {
     lines
 }
 
-/// A case that begins with `endpoint:` is put into line 4 of a policy that is otherwise right.
+/// A case that begins with `endpoint:` becomes line 4 of an otherwise valid policy.
 fn whole(case: &str) -> String {
     match case.strip_prefix("endpoint: ") {
         Some(keys) => format!(

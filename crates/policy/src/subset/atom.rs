@@ -21,7 +21,7 @@ pub(super) struct OuterEndpoints<'a> {
     pub(super) readers: Vec<Reader<'a>>,
 }
 
-/// An outer endpoint that reads requests, with the programs it is for.
+/// An outer endpoint that reads requests, with its programs.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
     pub(super) endpoint: &'a Endpoint,

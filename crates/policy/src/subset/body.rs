@@ -67,7 +67,7 @@ fn graphql_within(inner: &GraphqlRule, outer: &GraphqlRule, budget: &ProofBudget
         && (outer.fields.is_empty() || (!inner.fields.is_empty() && inner.fields.iter().all(listed)))
 }
 
-/// Every condition of the outer rule must be there below, at least as narrow.
+/// The inner rule must have every condition of the outer rule, at least as narrow.
 fn rpc_within(inner: &RpcRule, outer: &RpcRule, budget: &ProofBudget) -> bool {
     let narrower = |inner: Option<&ValuePattern>, outer: &ValuePattern| {
         inner.is_some_and(|inner| inner.within(outer, budget))

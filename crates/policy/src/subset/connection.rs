@@ -2,8 +2,8 @@
 //! program pattern each; for each atom the organisation's policy must admit the connection and everything asked over it.
 //!
 //! More endpoints do not always allow more: one that reads requests takes away what a tunnel to the same place allows,
-//! and its deny rules reach beyond it. So for every atom all outer endpoints that may come into play are looked at,
-//! whatever their programs are: a process can have any two programs above it.
+//! and its deny rules reach beyond it. So for every atom all outer endpoints that may apply are checked, for any
+//! program: a process can have any two programs as parents.
 
 use super::atom::{Atom, OuterEndpoints, Reader};
 use super::widening::Widening;

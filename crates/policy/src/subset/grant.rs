@@ -1,5 +1,6 @@
 //! The requests that an admitted connection may carry. A tunnel is allowed only where the outer policy tunnels too. An
-//! allow rule must lie within one outer rule, and every outer deny rule that overlaps it needs its like in the inner policy.
+//! allow rule must lie within one outer rule, and every outer deny rule that overlaps it needs an equivalent in the
+//! inner policy.
 
 use super::atom::{Atom, OuterEndpoints, Reader};
 use super::body;
@@ -97,7 +98,7 @@ fn candidates<'a>(
     }
 }
 
-/// What cannot be read yet is not compared, only recognised.
+/// Protocols that cannot be read yet are not compared.
 fn uninspected(atom: &Atom<'_>, candidates: &[&Endpoint]) -> Result<(), Widening> {
     let inner = atom.endpoint;
     let same = |outer: &&Endpoint| {
@@ -170,14 +171,14 @@ fn covered(
     Err(Widening::beyond(rule.at.0, candidates[0].at, message))
 }
 
-/// Every condition of the outer rule must be there below, at least as narrow.
+/// The inner rule must have every condition of the outer rule, at least as narrow.
 fn query_within(inner: &HttpRule, outer: &HttpRule, budget: &ProofBudget) -> bool {
     outer.query.iter().all(|(key, limit)| {
         inner.query.iter().any(|(name, pattern)| name == key && pattern.within(limit, budget))
     })
 }
 
-/// Every outer deny rule that could bite must have its like below.
+/// Every outer deny rule that could apply must have an equivalent in the inner policy.
 fn denials(
     atom: &Atom<'_>,
     rule: &RequestRule,
@@ -207,7 +208,7 @@ fn denials(
     Ok(())
 }
 
-/// Whether an inner deny rule is in play wherever the outer one is, and forbids as much.
+/// Whether an inner deny rule applies wherever the outer one does, and forbids at least as much.
 fn mirrored(atom: &Atom<'_>, limit: &HttpRule, reader: &Reader<'_>, inner: &[NetworkRule]) -> bool {
     let as_much = |rule: &RequestRule| match &rule.on {
         RuleSubject::Http(deny) => {

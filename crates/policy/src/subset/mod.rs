@@ -1,5 +1,5 @@
-//! Whether one policy allows nothing that another refuses. The answer yes is proved, by the very patterns that decide;
-//! the answer no may be wrong, and says where the proof stopped.
+//! Whether one policy allows nothing that another refuses. A yes is proved with the same patterns that decide requests.
+//! A no may be wrong, and names the place where the proof stopped.
 
 mod access;
 mod atom;
@@ -51,7 +51,7 @@ fn process(inner: &Policy, outer: &Policy) -> Result<(), Widening> {
     Ok(())
 }
 
-/// What must look at requests must go on looking, in the same way.
+/// The inner policy must keep the middlewares of the outer one unchanged.
 fn middlewares(inner: &Policy, outer: &Policy) -> Result<(), Widening> {
     for required in &outer.middlewares {
         let found = inner.middlewares.iter().find(|middleware| middleware.key == required.key);

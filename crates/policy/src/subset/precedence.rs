@@ -1,11 +1,11 @@
-//! Which endpoints come into play together. An endpoint that names a path more exactly decides how a request is read;
-//! so an outer endpoint does not matter to an inner one wherever another inner endpoint decides in its place.
+//! Which endpoints can apply together. The endpoint with the more specific path decides how a request is read. So an
+//! outer endpoint does not matter to an inner one on paths that another inner endpoint decides.
 
 use super::atom::{Atom, Reader};
 use crate::glob::{Pattern, ProofBudget};
 use crate::model::{Endpoint, NetworkRule};
 
-/// The outer readers that may be in play where the inner endpoint decides.
+/// The outer endpoints that read requests and may apply where the inner endpoint decides.
 pub(super) fn deciding<'a>(
     atom: &Atom<'_>,
     readers: &[Reader<'a>],
@@ -44,7 +44,7 @@ pub(super) fn governs(
         .all(|endpoint| as_good(endpoint) || endpoint.specificity() < chosen.specificity())
 }
 
-/// Whether every path that `inner` speaks for, `outer` speaks for.
+/// Whether `outer` covers every path that `inner` covers.
 pub(super) fn scope_within(inner: &Endpoint, outer: &Endpoint, budget: &ProofBudget) -> bool {
     match (&inner.path, &outer.path) {
         (_, None) => true,

@@ -2,7 +2,7 @@
 
 use yaml::{Diagnostic, Span};
 
-/// The first thing that a policy allows, or may allow, beyond the other.
+/// The first thing that a policy allows, or may allow, and the other does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Widening {
     /// In the inner policy.

@@ -1,6 +1,6 @@
-//! The smallest rules that would have allowed what was refused, as YAML to paste below `network_policies`. It suggests nothing
-//! for what a deny rule forbids, for what cannot be inspected yet, or for an address that is not public: a person must decide
-//! about those.
+//! The smallest rules that would have allowed the refused requests, as YAML to paste below `network_policies`. It
+//! suggests nothing for requests that a deny rule forbids, for protocols that cannot be inspected yet, or for addresses
+//! that are not public: a person must decide about those.
 
 mod write;
 
@@ -28,7 +28,7 @@ pub struct RefusedAccess {
     pub binary: PathBuf,
     /// The method and the canonical path, where a request was read; `WEBSOCKET_TEXT` for a text frame.
     pub request: Option<(String, String)>,
-    /// What was refused in the body, where the rules speak about that.
+    /// The operation in the body that was refused, if the rules read bodies.
     pub operation: Option<Operation>,
     /// What the name resolved to, where that is known.
     pub addresses: Vec<IpAddr>,
@@ -40,7 +40,7 @@ pub struct Suggestion {
     pub text: String,
     /// The same as a tree.
     pub node: Option<Node>,
-    /// What nothing is suggested for, by its number, and why.
+    /// The requests without a suggestion, by their numbers, and why.
     pub skipped: Vec<(usize, String)>,
 }
 
@@ -157,7 +157,7 @@ fn refusal(
     }
 }
 
-/// The endpoint that speaks for the same place; an addition must agree with it.
+/// The existing endpoint for the same place; an addition must agree with it.
 fn template<'a>(
     policy: &'a Policy,
     attempt: &RefusedAccess,

@@ -29,7 +29,7 @@ pub(super) struct Addition<'a> {
 pub(super) struct Asked {
     pub(super) method: String,
     pub(super) path: String,
-    /// Where the rules speak about bodies.
+    /// If the rules read bodies.
     pub(super) operation: Option<Operation>,
 }
 
@@ -161,7 +161,7 @@ impl Writer {
         self.credentials(&like.credentials, keys);
     }
 
-    /// What was asked; or, when no request was seen, what the endpoint allows to others.
+    /// The refused request; or, if no request was seen, what the endpoint allows to other programs.
     fn rules(&self, like: &Endpoint, addition: &Addition<'_>, keys: &mut Vec<(&str, Node)>) {
         let exact = addition.asked.first().filter(|_| addition.encoded_slash);
         match (exact, &like.path) {

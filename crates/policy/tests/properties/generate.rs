@@ -67,7 +67,7 @@ impl Spec {
         text
     }
 
-    /// `None` when the policy is not a good one, such as two endpoints that disagree.
+    /// `None` if the policy is not valid, for example if two endpoints disagree.
     pub fn read(&self) -> Option<Policy> {
         let mut sources = Sources::default();
         let id = sources.add("random.yaml", self.text());

@@ -9,7 +9,7 @@ mod subset;
 mod text;
 mod universe;
 
-/// What failed once is tried first, from a file beside the tests.
+/// Earlier failures are tried first, from a file beside the tests.
 fn config(cases: u32, name: &str) -> proptest::prelude::ProptestConfig {
     let file = format!("{}/tests/properties/regressions/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     proptest::prelude::ProptestConfig {

@@ -119,7 +119,7 @@ fn percent(value: &[u8], kept: &[u8], is_upper: bool) -> Vec<u8> {
     encoded
 }
 
-/// What encoders of JSON write as `\u` beside what they must: Go, Gson, System.Text.Json.
+/// Characters that some JSON encoders (Go, Gson, System.Text.Json) also write as `\u`.
 const JSON_ESCAPED: [&str; 3] = ["<>&", "<>&'=", "<>&'+`\""];
 
 /// As JSON escapes it, once, and twice for a document inside a string.

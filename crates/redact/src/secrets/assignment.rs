@@ -1,5 +1,5 @@
-//! Values that stand after the name of a secret: environment files, source code, YAML, JSON fields, command-line
-//! flags and headers. Asks the name first and the value second; a word, a reference or a call is left alone.
+//! Values that stand after the name of a secret: environment files, source code, YAML, JSON fields, command-line flags
+//! and headers. It checks the name first and then the value; a word, a reference or a call is not a secret.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ const MAX_NAME: usize = 64;
 const MAX_GAP: usize = 8;
 const MAX_VALUE: usize = 512;
 const MIN_VALUE: usize = 8;
-/// In an environment file `DB_PASSWORD=abc123` is a password although it is short.
+/// The shortest value in an environment file: `DB_PASSWORD=abc123` is a password although it is short.
 const MIN_PASSWORD: usize = 6;
 const MIN_ENTROPY: f64 = 3.0;
 
@@ -28,8 +28,8 @@ enum Style {
     Bare,
 }
 
-/// The value that belongs to the name around `hit`. `last` is what was found before: in a run of nothing but names and
-/// signs, each name would read on to where the value of the first one ended.
+/// The value that belongs to the name around `hit`. `last` is what was found before: in a long sequence of names and
+/// separators, each name would otherwise read as far as the first one.
 pub(super) fn find(text: &str, hit: Range<usize>, last: Option<&SecretMatch>) -> Option<SecretMatch> {
     let identifier = identifier_around(text, &hit);
     // A name with two of our literals in it (`secret_api_key`) is looked at once, at the last of them.
@@ -146,7 +146,7 @@ fn is_element(bytes: &[u8], name: usize) -> bool {
     prefix.next() == Some(&b'<')
 }
 
-/// `setProperty("db.password", …)` and its kin: a call that stores the value under the name.
+/// `setProperty("db.password", …)` and similar calls that store the value under the name.
 fn is_set_by_call(text: &str, name: usize) -> bool {
     const VERBS: [&str; 5] = ["set", "put", "property", "setenv", "add"];
     let before = &text.as_bytes()[name.saturating_sub(MAX_NAME)..name];
@@ -211,7 +211,7 @@ fn is_environment_name(name: &str) -> bool {
 }
 
 fn is_secret_value(value: &str, naming: Naming, style: Style) -> bool {
-    // What most values are told by comes first; the rest reads them several times.
+    // The cheap checks that decide most values come first; the others read the value several times.
     if naming == Naming::Generated && !value.bytes().any(|byte| byte.is_ascii_digit()) {
         return false;
     }
@@ -232,7 +232,7 @@ fn is_secret_value(value: &str, naming: Naming, style: Style) -> bool {
     }
 }
 
-/// Names, paths, addresses, calls and variables are where a secret comes from, not the secret.
+/// Names, paths, addresses, calls and variables refer to a secret; they are not one.
 fn is_reference(value: &str, style: Style) -> bool {
     let begins =
         ["$", "/", "./", "../", "~", "@", "&", "*", "!", "env.", "env:", "secret:", "vault:", "op://", "%"];

@@ -26,7 +26,7 @@ pub(crate) use key_block::open_block;
 pub enum Confidence {
     /// A vendor's format with a wrong checksum: probably invented for a test.
     Unlikely,
-    /// In a place for a secret, and not like a word.
+    /// In a place for a secret, and not an ordinary word.
     Structural,
     /// A vendor's format.
     Shaped,
@@ -74,7 +74,7 @@ pub fn format_names() -> impl Iterator<Item = &'static str> {
 /// Reads the text around a literal that may announce a credential.
 pub struct SecretTrigger(SecretSign);
 
-/// What a literal announces.
+/// The kind of credential that a literal starts.
 enum SecretSign {
     Format(FormatMatcher),
     SecretName,
@@ -134,7 +134,7 @@ pub fn literals() -> impl Iterator<Item = (Literal, SecretTrigger)> {
     formats.chain(names).chain(others)
 }
 
-/// Sorts, and joins what overlaps under the name of the surer match.
+/// Sorts, and joins overlapping matches under the name of the more certain one.
 pub fn merge(mut found: Vec<SecretMatch>) -> Vec<SecretMatch> {
     found.sort_by_key(|secret| (secret.range.start, std::cmp::Reverse(secret.range.end)));
     let mut merged: Vec<SecretMatch> = Vec::with_capacity(found.len());

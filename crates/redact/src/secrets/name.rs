@@ -163,7 +163,7 @@ const HARMLESS_BEFORE_TOKEN: &[&str] = &[
 /// How much a name says about its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Naming {
-    /// `password` and its kin: the value is one, however simple it is.
+    /// `password` and similar names: the value is a secret, however simple it is.
     Password,
     /// `token`, `secret`, `api_key`: the value should look generated.
     Generated,

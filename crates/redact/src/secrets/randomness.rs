@@ -1,5 +1,5 @@
-//! Tells a secret from a word, a placeholder and an example. In doubt, a value with a vendor's prefix is a secret, and a
-//! value after `password =` is a word.
+//! Distinguishes a secret from a word, a placeholder and an example. In doubt, a value with a vendor's prefix is a
+//! secret, and a value after `password =` is a word.
 
 use std::sync::LazyLock;
 

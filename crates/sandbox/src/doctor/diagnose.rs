@@ -6,7 +6,7 @@ use crate::describe::Limit;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CheckState {
     Good,
-    /// A sandbox starts, with this part weaker.
+    /// A sandbox can start, but this part is weaker.
     Weak,
     /// No sandbox starts.
     Bad,
@@ -21,7 +21,7 @@ pub struct Check {
     pub fix: Option<String>,
 }
 
-/// Truncation, device commands and scopes are all there from this level on.
+/// The first level with truncation, device commands and scopes.
 const FULL_LANDLOCK: i32 = 6;
 
 /// The checks, most fundamental first.
@@ -45,7 +45,7 @@ fn not_good(name: &'static str, state: CheckState, found: impl Into<String>, fix
     Check { name, state, found: found.into(), fix: Some(fix.to_owned()) }
 }
 
-/// The mount calls that take descriptors are all there from 5.12 on; overlays for ordinary users from 5.11.
+/// Since 5.12 the kernel has all mount calls that take descriptors; since 5.11 overlays for ordinary users.
 fn kernel(facts: &Facts) -> Check {
     let mut numbers = facts.kernel.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));

@@ -15,7 +15,7 @@ use crate::spec::{CopyOnWrite, InitProgram, Mount, MountKind, SandboxLimits, San
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Everything that there is to say.
+/// The whole report.
 #[derive(Debug)]
 pub struct Doctor {
     pub facts: Facts,
@@ -28,12 +28,12 @@ pub struct Doctor {
 pub enum Trial {
     /// It started and was proven; how long that took, and what it enforces.
     Works { description: Description, proof: Proof, start: Duration, prove: Duration },
-    /// It did not, and this is the message.
+    /// It did not start; the error message.
     Fails { message: String },
 }
 
 impl Doctor {
-    /// Whether a sandbox can be had here.
+    /// Whether a sandbox can be started here.
     pub fn is_healthy(&self) -> bool {
         matches!(self.trial, Trial::Works { .. })
             && self.checks.iter().all(|check| check.state != CheckState::Bad)

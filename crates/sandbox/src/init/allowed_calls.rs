@@ -1,6 +1,6 @@
-//! The system calls of the allow list: what was seen of the runtimes and the usual clients (claude, codex, node, npm, python,
-//! git, go, java, rustc, gcc, make, curl, bash and its tools), and the older and newer forms of the same calls. A call that
-//! the deny list refuses is refused here too, whatever is listed.
+//! The system calls of the allow list: the calls that were observed from the runtimes and common tools (claude, codex,
+//! node, npm, python, git, go, java, rustc, gcc, make, curl, bash and its tools), and the older and newer forms of the
+//! same calls. A call that the deny list refuses is refused here too, whatever is listed.
 
 use libc::c_long;
 

@@ -1,6 +1,6 @@
-//! A command with everything that it starts. A small process stands between PID 1 and the command and adopts the
-//! command's orphans, so that the whole tree can be found and ended, however it forked. A tree whose adopter is killed
-//! loses everything that the adopter had.
+//! A command with everything that it starts. A small process (the adopter) runs between PID 1 and the command and
+//! adopts the command's orphans, so that the whole tree can be found and killed, however it forked. If the adopter is
+//! killed, PID 1 kills the processes that it had adopted.
 
 use crate::command_exit::CommandExit;
 use crate::sys;
@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Command;
 use std::time::Duration;
 
-/// How often a tree is looked at again while it dies, and how long PID 1 waits in between.
+/// How often a tree is checked again while it dies, and how long PID 1 waits in between.
 const KILL_ROUNDS: u32 = 200;
 const KILL_PAUSE: Duration = Duration::from_millis(1);
 
@@ -132,7 +132,7 @@ fn read_report(from: &OwnedFd) -> io::Result<Option<AdopterReport>> {
 
 /// The adopter: starts the command, reports how it ended, and stays until everything that it adopted has ended.
 fn adopt(mut command: Command, terminal: bool, writer: &OwnedFd) -> ! {
-    // With no one to read it a report is lost, and so is everything else.
+    // Without a reader the report is lost, but then the sandbox is ending anyway.
     let report = |report: AdopterReport| {
         let _ = rustix::io::write(writer, &report.encode());
     };
@@ -165,8 +165,8 @@ fn adopt(mut command: Command, terminal: bool, writer: &OwnedFd) -> ! {
     }
 }
 
-/// Kills the descendants of `roots`, without the roots and without what is below `spared`. They are stopped first: what
-/// is stopped starts nothing new.
+/// Kills the descendants of `roots`, except the roots and the descendants of `spared`. They are stopped first: a
+/// stopped process starts nothing new.
 pub(super) fn kill_below(roots: &BTreeSet<i32>, spared: &BTreeSet<i32>) {
     for _ in 0..KILL_ROUNDS {
         let mut stopped = BTreeSet::new();

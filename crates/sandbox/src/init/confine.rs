@@ -1,5 +1,5 @@
 //! The last steps before PID 1 listens: limits, no capabilities, no new privileges, Landlock, seccomp. Each is
-//! inherited by everything that PID 1 starts, so that a command needs no step of its own and can skip none.
+//! inherited by everything that PID 1 starts, so that a command needs no further step and cannot skip one.
 
 use super::proc::NestedNamespaces;
 use super::views::ViewFact;

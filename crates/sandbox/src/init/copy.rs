@@ -1,4 +1,4 @@
-//! The last resort for a view: a plain copy of the directory, bounded in bytes and files. Shares blocks where the file
+//! The fallback for a view: a plain copy of the directory, bounded in bytes and files. Shares blocks where the file
 //! system can. Links are copied as links; devices, sockets and pipes are left out.
 
 use super::mount_point;
@@ -95,7 +95,7 @@ impl Copier {
         Ok(())
     }
 
-    /// Owner first: changing it clears what mode bits mean.
+    /// Owner first: changing it clears the setuid and setgid bits.
     fn finish(&self, parent: &OwnedFd, name: &Path, status: &Stat) -> io::Result<()> {
         self.give_away(parent, name)?;
         let mode = Mode::from_raw_mode(status.st_mode & 0o777);

@@ -16,7 +16,7 @@ const LINKS: [(&str, &str); 5] = [
     ("stderr", "/proc/self/fd/2"),
     ("ptmx", "pts/ptmx"),
 ];
-/// Without a limit of the spec: half of what the kernel would give, and never without bound.
+/// The size if the spec has no limit: half of the kernel's default, and never unbounded.
 const SHARED_MEMORY_BYTES: u64 = 1 << 30;
 const TEMPORARY_BYTES: u64 = 4 << 30;
 const TEMPORARY_INODES: u64 = 1_000_000;

@@ -1,5 +1,5 @@
-//! Identity maps for mounts: what one user owns on the host is the sandbox's own inside, and stays that user's on disk.
-//! Only root can make them; they are made before the sandbox's own namespaces are entered.
+//! Identity maps for mounts: files of one user on the host belong to the sandbox's user inside, and stay that user's on
+//! disk. Only root can make them; they are made before the sandbox's own namespaces are entered.
 
 use crate::sys::{self, MountAttributes};
 use rustix::fs::{Mode, OFlags};

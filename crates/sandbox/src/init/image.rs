@@ -1,5 +1,6 @@
 //! The image that parts of the root come from: its layers over each other, and over them one of our own with everything
-//! that the spec puts inside the image. Whatever the image has in those places, such as a link, is covered and never followed.
+//! that the spec puts inside the image. Anything that the image has in those places, such as a link, is covered and
+//! never followed.
 
 use super::sources::Source;
 use super::staging::StagingArea;
@@ -133,7 +134,7 @@ fn prepare_one(own: &OwnedFd, Mount { target, kind }: &Mount, source: &Source) -
         | MountKind::ImageView { .. }
         | MountKind::Temporary { .. }
         | MountKind::Directory { .. } => mount_point(own, target, Directory),
-        // What lies in a part of the image that is shown is shown with it.
+        // Contents of a visible part of the image are visible with it.
         MountKind::Image => Ok(()),
     }
 }

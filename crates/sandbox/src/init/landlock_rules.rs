@@ -1,4 +1,4 @@
-//! Landlock on top of the mounts, at the highest level that the kernel has: the same tree, given to a second
+//! Landlock on top of the mounts, at the highest level that the kernel has: the same tree, enforced by a second
 //! mechanism, plus truncation, device commands, and no signals or abstract sockets across the border.
 
 use super::{dev, layout};
@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// The newest level that is known here; on an older kernel the crate leaves out what it does not have.
 const NEWEST: ABI = ABI::V9;
-/// Truncation, device commands and scopes are all there from this level on.
+/// The first level with truncation, device commands and scopes.
 const FULL: i32 = 6;
 
 pub(super) struct LandlockResult {

@@ -146,7 +146,7 @@ impl MountBuilder<'_> {
         self.view(target, made)
     }
 
-    /// Its edits are made: now nothing more may be, where nothing may.
+    /// Its edits are done: make it read-only now, if it must be.
     fn given_view(&mut self, before: &[Mount], mount: &Mount, made: (OwnedFd, ViewFact)) -> io::Result<()> {
         if !layout::is_writable(&mount.kind) {
             self.pin(before, &mount.target)?;

@@ -1,5 +1,5 @@
-//! The inside of the proof: a child of PID 1, confined like every command, tries one thing after the other and tells
-//! what happened. It never decides what follows from it.
+//! The inside of the proof: a child of PID 1, confined like every command, tries one action after the other and reports
+//! the results. It does not judge them.
 
 use crate::channel;
 use crate::proof::{ProbeName, ProbeRequest, ProbeResult};
@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Nothing inside may take longer: an unreachable address is refused at once.
+/// The time limit of a probe: an unreachable address is refused at once.
 const ATTEMPT_LIMIT: Duration = Duration::from_millis(100);
 const RESOLVER_LIMIT: Duration = Duration::from_millis(500);
 
@@ -74,7 +74,7 @@ fn must_work(name: ProbeName, attempt: io::Result<()>) -> ProbeResult {
     }
 }
 
-/// By its path, and around the root through PID 1 and through ourselves.
+/// By its path, and through the roots of PID 1 and of this process in /proc.
 fn read_secret(path: &Path) -> io::Result<()> {
     let relative = path.strip_prefix("/").unwrap_or(path);
     let ways = [

@@ -1,5 +1,5 @@
-//! The sandbox's own `/proc`: it shows the sandbox's processes only; what describes the host is covered, what could
-//! change the host is read-only.
+//! The sandbox's own `/proc`: it shows only the sandbox's processes. Files that describe the host are covered; files
+//! that could change the host are read-only.
 
 use super::mount_point::{self, ReadOnly, TargetKind};
 use super::root;

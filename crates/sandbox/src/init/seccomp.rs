@@ -1,7 +1,7 @@
-//! The seccomp filter: what no process inside may ask of the kernel. One program with several answers, written out by
-//! hand because one filter is cheaper than a stack of them and because numbers of the x32 kind must be refused too.
-//! The deny list always applies. It refuses the calls that namespaces, mounts, capabilities and Landlock do not already make
-//! harmless. With `SystemCalls::OnlyAllowed`, every call that is not on the allow list is refused too.
+//! The seccomp filter: the system calls that no process inside may make. It is one program with several answers,
+//! written by hand because one filter is cheaper than a stack of them and because x32 call numbers must be refused too.
+//! The deny list always applies. It refuses the calls that namespaces, mounts, capabilities and Landlock do not already
+//! make harmless. With `SystemCalls::OnlyAllowed`, every call that is not on the allow list is refused too.
 
 use super::allowed_calls::ALLOWED;
 use crate::spec::SystemCalls;
@@ -12,7 +12,7 @@ use libc::c_long;
 compile_error!("the system call numbers and the architecture check below are for x86_64");
 
 const AUDIT_ARCH_X86_64: u32 = 0xC000_003E;
-/// Numbers from here up belong to the x32 interface, which would slip past every comparison below.
+/// Numbers from here up belong to the x32 interface; without this check they would pass every comparison below.
 const X32_FIRST: u32 = 0x4000_0000;
 const SYS_OPEN_TREE_ATTR: c_long = 467;
 
@@ -45,7 +45,7 @@ const DENIED: &[c_long] = &[
     libc::SYS_process_vm_writev,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
-    // Large kernel surfaces that no build tool needs; io_uring also goes around this filter.
+    // Large attack surfaces of the kernel that no build tool needs; io_uring also bypasses this filter.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,

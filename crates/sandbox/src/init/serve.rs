@@ -1,5 +1,6 @@
 //! PID 1 at work: it starts what the host side asks for, passes signals on, and reaps every process that ends inside.
-//! It is confined like everything it starts; when the host side's end of the socket closes, it ends and takes all along.
+//! It is confined like everything it starts; when the host side's end of the socket closes, it ends, and all processes
+//! inside end with it.
 
 use super::command_tree::{self, CommandTree};
 use super::probe;
@@ -138,7 +139,8 @@ impl Listener {
         Ok(())
     }
 
-    /// Forgets a tree whose adopter has ended. One that was killed leaves orphans, which no tree has any more: they go.
+    /// Forgets a tree whose adopter has ended. If the adopter was killed, its orphans belong to no tree any more and
+    /// are killed.
     fn end_tree(&mut self, adopter: i32, status: WaitStatus, control: &UnixStream) -> io::Result<()> {
         let Some(index) = self.trees.iter().position(|tree| tree.adopter == adopter) else { return Ok(()) };
         let mut tree = self.trees.swap_remove(index);
@@ -156,7 +158,7 @@ impl Listener {
     fn signal(&self, id: u64, signal: i32) {
         let group = self.process_of(id);
         if let (Some(group), Some(signal)) = (group, Signal::from_named_raw(signal)) {
-            // It fails only when the group has just ended, which is what the sender wanted or will see.
+            // It fails only when the group has just ended, so the error can be ignored.
             let _ = rustix::process::kill_process_group(group, signal);
         }
     }

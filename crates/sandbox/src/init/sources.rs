@@ -164,7 +164,8 @@ impl Opener {
         let status = rustix::fs::fstat(&opened)?;
         match maps.apply(&tree, (status.st_uid, status.st_gid)) {
             Ok(()) => Ok(Source::Lower(tree)),
-            // A file system that knows no identity maps, such as a container's overlayfs: root copies and gives away.
+            // A file system without identity maps, such as a container's overlayfs: root copies the files and changes
+            // their owner.
             Err(e) if knows_no_maps(&e) => {
                 let name = format!("copy-{index}");
                 let id = *id;
@@ -176,7 +177,7 @@ impl Opener {
     }
 }
 
-/// No identity map: a socket's mode says who may connect, and what it is cannot be copied.
+/// No identity map: a socket's mode says who may connect, and a socket cannot be copied.
 fn socket(path: &Path) -> io::Result<Source> {
     let opened = open_real(path, OFlags::empty())?;
     if rustix::fs::fstat(&opened)?.st_mode & libc::S_IFMT != libc::S_IFSOCK {

@@ -1,6 +1,6 @@
-//! Copy-on-write views: the host's directory below, what the sandbox changes above, in the state directory. Where the
-//! state directory's file system cannot be an upper layer, the changes are kept in memory; where an overlay would not be
-//! writable at all, the directory is copied.
+//! Copy-on-write views: the host's directory is the lower layer, and the sandbox's changes are the upper layer, in the
+//! state directory. Where the state directory's file system cannot be an upper layer, the changes are kept in memory;
+//! where an overlay would not be writable at all, the directory is copied.
 
 use super::staging::StagingArea;
 use super::{copy, edits, mount_point, root};
@@ -19,7 +19,7 @@ pub(super) enum ViewFact {
     Copied,
 }
 
-/// What a view differs in, and how much of it fits into memory where it must.
+/// The edits of a view, and its size limit if it must be in memory.
 pub(super) struct View<'a> {
     pub(super) edits: &'a [Edit],
     pub(super) memory_bytes: u64,
@@ -53,7 +53,7 @@ pub(super) fn of_copy(staging: &StagingArea, name: &str, edits: &[Edit]) -> io::
     Ok((tree, ViewFact::Copied))
 }
 
-/// overlayfs gives a file that it copies up its old owner, and fails where that owner has no number in here.
+/// overlayfs keeps the owner of a file that it copies up, and fails if that owner is not mapped inside.
 fn is_owned_by(lower: &OwnedFd, identity: SandboxIdentity) -> io::Result<bool> {
     let status = rustix::fs::fstat(lower)?;
     Ok((status.st_uid, status.st_gid) == (identity.uid, identity.gid))
@@ -85,7 +85,7 @@ fn copied(staging: &StagingArea, index: usize, lower: &OwnedFd) -> io::Result<(O
     Ok((tree, ViewFact::Copied))
 }
 
-/// Side by side in `layers`: each directory more costs time when it is made and when it goes.
+/// Side by side in `layers`: each further directory costs time when it is created and removed.
 fn overlay(layers: &OwnedFd, index: usize, lower: &OwnedFd) -> io::Result<OwnedFd> {
     let upper = new_directory(layers, &state_directory::upper(index))?;
     let work = new_directory(layers, &format!("work-{index}"))?;

@@ -35,7 +35,7 @@ pub(crate) struct Cgroup {
 }
 
 impl Cgroup {
-    /// Makes what can be had for the limits that were asked for, each noted before. Undone by `remove`.
+    /// Creates the available controllers for the requested limits; each is noted on disk before. Undone by `remove`.
     pub(crate) fn create(
         name: &str,
         limits: &SandboxLimits,
@@ -44,7 +44,7 @@ impl Cgroup {
         let mut cgroup =
             Self { kept: Vec::new(), directories: Vec::new(), why_not: "no cgroup is mounted".to_owned() };
         let wanted = wanted(limits);
-        // Each process inherits a limit on their number too, so that one alone is no reason for a cgroup.
+        // Processes also inherit a resource limit on their number, so this limit alone needs no cgroup.
         if wanted.iter().all(|want| want.limit == Limit::Processes) {
             return cgroup;
         }
@@ -69,7 +69,7 @@ impl Cgroup {
     ) {
         let offered: Vec<Wanted> = match hierarchy.version {
             Version::Two => wanted.to_vec(),
-            // A hierarchy of its own for their number would be one more to make and to leave.
+            // A separate hierarchy for their number would be one more to create and remove.
             Version::One => {
                 let has = |want: &&Wanted| hierarchy.controllers.iter().any(|name| name == want.controller);
                 let wanted = wanted.iter().filter(|want| want.limit != Limit::Processes);
@@ -111,15 +111,15 @@ impl Cgroup {
             }
         }
         if self.kept.len() == before {
-            // Empty and just made; if it cannot go now, the next sweep of the machine's owner takes it.
+            // It is empty and new; if it cannot be removed now, a later sweep removes it.
             drop(fs::remove_dir(directory));
         } else {
             self.directories.push(directory.to_path_buf());
         }
     }
 
-    /// The files that a process writes to so as to move itself in, and with it all that it will start. A single thread
-    /// that moves itself costs nothing; moving another process makes the kernel wait for every processor.
+    /// The files that a process writes to in order to enter the cgroup with everything that it will start. A single
+    /// thread that moves itself costs nothing; moving another process makes the kernel wait for every processor.
     pub(crate) fn admissions(&self) -> Vec<PathBuf> {
         let file = |kept: &Kept| match kept.version {
             Version::One => kept.directory.join("tasks"),
@@ -206,7 +206,7 @@ impl Wanted {
         match (self.limit, version) {
             (Limit::Memory, Version::Two) => {
                 put("memory.max", self.value)?;
-                // Without swap accounting there is no such file, and then no swap to go to either.
+                // Without swap accounting this file does not exist, and the limit does not need it.
                 drop(put("memory.swap.max", 0));
                 Ok(())
             }
@@ -234,7 +234,7 @@ fn parents(hierarchy: &Hierarchy) -> Vec<PathBuf> {
 
 fn delegate(parent: &Path, wanted: &[Wanted]) {
     for want in wanted {
-        // Where it is not ours to give, the file for the limit will be missing and `fill` says so.
+        // If it is not delegated to us, the file for the limit is missing, and `fill` reports that.
         drop(fs::write(parent.join("cgroup.subtree_control"), format!("+{}", want.controller)));
     }
 }

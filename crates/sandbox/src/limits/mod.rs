@@ -1,4 +1,4 @@
-//! Limits that the host side enforces: by cgroups where it can have them, else by watching. The description reports how
+//! Limits that the host side enforces: by cgroups if it can use them, else by watching. The description reports how
 //! each is kept, and one that is too weak stops the start.
 
 mod cgroup;

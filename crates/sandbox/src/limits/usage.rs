@@ -69,8 +69,8 @@ fn disk_below(directory: &OwnedFd, depth: usize) -> u64 {
     sum
 }
 
-/// A directory without permissions must not hide what is in it: it is opened up while it is looked through. Looking at
-/// a file needs the permission to search its directory, not only to list it.
+/// A directory without permissions must not hide its contents: it gets permissions while it is read. To `stat` a file,
+/// its directory must be searchable, not only readable.
 fn disk_inside(parent: &OwnedFd, name: &std::ffi::CStr, mode: u32, depth: usize) -> u64 {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let change = |mode: u32| {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const INTERVAL: Duration = Duration::from_millis(50);
-/// Faster than disks and page caches are written to by one sandbox.
+/// The assumed write speed: faster than one sandbox can write to disks and page caches.
 const BYTES_PER_MILLISECOND: u64 = 8 << 20;
 /// Measuring a large view may take this part of the time at most.
 const DISK_SHARE: u32 = 10;
@@ -64,7 +64,7 @@ impl Watch {
             return None;
         }
         *next = Instant::now() + INTERVAL;
-        // The cheap sum counts too much, never too little.
+        // The quick sum may be too high, never too low.
         if usage::memory_at_most(self.pid) <= limit {
             return None;
         }
@@ -101,7 +101,7 @@ struct DiskWatch {
 }
 
 impl DiskWatch {
-    /// The less room, the sooner the next look: a fast disk must not outrun it.
+    /// The less space is left, the sooner the next measurement: a fast disk must not outrun it.
     fn interval(&self) -> Duration {
         let milliseconds = self.room / BYTES_PER_MILLISECOND;
         Duration::from_millis(milliseconds.max(1)).min(INTERVAL)

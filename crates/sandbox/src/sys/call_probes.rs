@@ -1,9 +1,9 @@
-//! Calls that must fail inside a sandbox, each with fixed, harmless arguments, so that trying them is sound. The proof at
-//! the start uses some; the attack tests use all. They decide nothing: they say what the kernel answered.
+//! Calls that must fail inside a sandbox, each with fixed, harmless arguments, so that trying them is sound. The proof
+//! at the start uses some; the attack tests use all. They judge nothing: they return the kernel's answer.
 
 use std::io;
 
-/// One forbidden thing, tried as directly as the kernel lets a program ask for it.
+/// One forbidden action, as a direct system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForbiddenCall {
     AddKey,
@@ -180,7 +180,7 @@ fn keyring() -> usize {
     (-4_isize).cast_unsigned()
 }
 
-/// In the child of a clone that should not have worked there is nothing to do.
+/// The child of a clone that should have failed does nothing.
 fn end_child(pid: i64) -> i64 {
     if pid == 0 {
         super::exit_now(0);

@@ -1,4 +1,4 @@
-//! Raw descriptor numbers: what a fresh process was born with.
+//! Raw descriptor numbers that a new process inherits.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};

@@ -1,4 +1,5 @@
-//! The level of Landlock that the kernel has. The crate that builds rulesets knows it too, but tells only afterwards.
+//! The level of Landlock that the kernel has. The crate that builds rulesets also finds it out, but only reports it
+//! afterwards.
 
 /// 0 if there is no Landlock or it is switched off.
 pub(crate) fn landlock_level() -> i32 {

@@ -45,7 +45,7 @@ pub(crate) fn spawn_in_session(command: &mut Command, terminal: bool) -> io::Res
     // SAFETY: between fork and exec the closure makes a few plain system calls and allocates nothing.
     unsafe {
         command.pre_exec(move || {
-            // A program that never hears of its children's ends waits for them until it gives up.
+            // Otherwise a program would not get the signal when its children end.
             super::unblock_child_signal()?;
             rustix::process::setsid()?;
             if terminal && libc::ioctl(0, libc::TIOCSCTTY as _, 0) < 0 {

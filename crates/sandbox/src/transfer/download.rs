@@ -85,7 +85,7 @@ impl Download {
         let parent = || open_beneath(to, inner, OFlags::PATH | OFlags::DIRECTORY).map_err(target);
         match entry.kind {
             FileType::RegularFile => {
-                // What was a file a moment ago may be a pipe or a link now; opening waits for no one and follows nothing.
+                // The file may have become a pipe or a link meanwhile; opening does not block and follows no link.
                 let opened = entry.open();
                 let opened = opened.map_err(|source| TransferError::Source { path: path.clone(), source })?;
                 self.file(opened, &path, &parent()?, entry.name)?;

@@ -1,6 +1,6 @@
-//! Files into and out of a running sandbox. Both ways go descriptor by descriptor from the sandbox's root, so that no link
-//! raced in from inside can redirect them; links and special files are never followed and never copied; bytes and
-//! files are capped.
+//! Files into and out of a running sandbox. Both directions walk by descriptor from the sandbox's root, so that a link
+//! that is swapped in from inside cannot redirect them; links and special files are never followed and never copied;
+//! bytes and files are capped.
 
 mod download;
 mod upload;

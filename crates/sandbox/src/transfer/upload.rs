@@ -23,7 +23,7 @@ pub(crate) fn upload(
 ) -> Result<Transfer, TransferError> {
     let (asks, asked) = mpsc::channel::<Ask>();
     std::thread::scope(|scope| {
-        // What is made inside must belong to the sandbox's identity, and only this thread takes it on.
+        // Files created inside must belong to the sandbox's user; only this thread takes on that identity.
         scope.spawn(move || make_on_request(root, mapping, &asked));
         let mut upload = Upload { caps, transfer: Transfer::default(), asks };
         upload.entry(from, to, 0)?;

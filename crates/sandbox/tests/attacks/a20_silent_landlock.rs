@@ -1,4 +1,4 @@
-//! Runs where Landlock was asked for and silently not there. [OpenShell#803]
+//! Runs where Landlock was requested but silently missing. [OpenShell#803]
 
 use super::{Attack, Cell, PROGRAM, abstract_socket, leave_out};
 use crate::world::World;
@@ -6,7 +6,7 @@ use sandbox::{Defences, IsolationMechanism, Sandbox, SandboxPart, StartError, St
 
 pub(crate) const ATTACK: Attack = Attack { number: 20, name: "silently no Landlock", held, bites };
 
-/// What is missing stops the start; and where it is said to be enforced, only it keeps this socket out.
+/// A missing layer stops the start. Where Landlock is reported as enforced, it alone blocks this socket.
 fn held(world: &World) -> Cell {
     let mut silent = world.spec();
     silent.defences = Defences::without([IsolationMechanism::Landlock]);

@@ -12,7 +12,7 @@ fn left(world: &World, workspace: Workspace) -> Option<bool> {
     let kind = MountKind::File { contents: b"{}".to_vec(), mode: 0o444 };
     mounts.push(Mount { target: "/work/.claude/settings.json".into(), kind });
     let (_, sandbox) = workspace.start_with(world, mounts)?;
-    // As by SIGKILL: nothing of the sandbox gets to tidy up.
+    // As by SIGKILL: the sandbox cannot clean up.
     sandbox.kill();
     drop(sandbox);
     Some(directory.join(".claude").exists())

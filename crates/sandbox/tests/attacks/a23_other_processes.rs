@@ -14,7 +14,7 @@ fn held(world: &World) -> Cell {
     let host = std::process::id();
     let output = shell(&sandbox, &format!("kill -0 {host}; kill -9 {host}; kill -9 -1; cat /proc/1/mem"));
     assert!(!output.exit.success());
-    // Killing everything inside it may, but not PID 1, and nobody outside.
+    // It may kill everything inside except PID 1, and nothing outside.
     assert!(shell(&sandbox, "true").exit.success());
     sandbox.close().unwrap();
     Cell::Yes

@@ -1,4 +1,4 @@
-//! Runs a program that was never written to a file, to slip out of rules about files. [OpenShell PR 740]
+//! Runs a program that was never written to a file, to avoid rules about files. [OpenShell PR 740]
 
 use super::{Attack, Cell, PROGRAM};
 use crate::world::{World, run};

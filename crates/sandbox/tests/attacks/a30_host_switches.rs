@@ -16,7 +16,7 @@ const SWITCHES: [&str; 6] = [
 
 fn held(world: &World) -> Cell {
     let mut spec = world.spec();
-    // As root of its own user namespace, the best that it could hope for.
+    // As root of its own user namespace, the most rights that it can get.
     spec.identity = sandbox::SandboxIdentity { uid: 0, gid: 0 };
     let sandbox = world.start(spec);
     for switch in SWITCHES {

@@ -1,4 +1,4 @@
-//! Leaves by what no proxy reads: datagrams, raw packets, other families of sockets.
+//! Uses protocols that no proxy reads: datagrams, raw packets, other families of sockets.
 
 use super::host_network::{OPEN, udp_arrives};
 use super::{Attack, Cell, forbidden_calls};

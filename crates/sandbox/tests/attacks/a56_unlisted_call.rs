@@ -1,4 +1,4 @@
-//! Makes a system call that is not denied, and that no runtime and no usual tool makes: more kernel to attack.
+//! Makes a system call that is not denied but that no runtime or common tool needs: more attack surface.
 
 use super::{Attack, Cell};
 use crate::world::{World, shell};

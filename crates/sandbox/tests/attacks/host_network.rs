@@ -6,7 +6,8 @@ use sandbox::{IsolationMechanism, SandboxSpec};
 use std::net::{TcpListener, UdpSocket};
 use std::time::Duration;
 
-/// Without its own network a sandbox shares the host's; Landlock then stands in for it, and is left out too.
+/// Without its own network a sandbox shares the host's. Landlock would then block the connection, so it is left out
+/// too.
 pub(crate) const OPEN: &[IsolationMechanism] =
     &[IsolationMechanism::NetworkNamespace, IsolationMechanism::Landlock];
 
@@ -32,7 +33,7 @@ fn run(world: &World, without: &[IsolationMechanism], script: &str) {
     let mut spec: SandboxSpec = world.spec();
     leave_out(&mut spec, without);
     let sandbox = world.start(spec);
-    // It fails where the attack is held; what arrived is asked at the other end.
+    // It fails if the attack is stopped; the other end reports what arrived.
     drop(shell(&sandbox, script));
     sandbox.close().unwrap();
 }

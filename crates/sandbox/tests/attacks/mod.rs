@@ -1,6 +1,6 @@
-//! The attack suite: one file per attack, each a real attempt from inside, once as the sandbox is (it must hold) and once
-//! without the layer that stops it (it must bite, or what the layer is for was not shown). A cell that the kernel or
-//! plain permissions make impossible says so.
+//! The attack suite: one file per attack, each a real attempt from inside, once against the whole sandbox, where it
+//! must fail, and once without the layer that stops it, where it must work; otherwise the layer's effect is not shown.
+//! If the kernel or plain permissions make an attack impossible, its cell says so.
 
 mod a01_new_settings_file;
 mod a02_symlink_then_host_write;

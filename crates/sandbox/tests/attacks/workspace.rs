@@ -47,7 +47,7 @@ impl Workspace {
     }
 }
 
-/// What the attacks put there for nobody to read.
+/// A secret that the attacks try to read.
 const DENIED: &[&str] = &[
     ".env",
     ".netrc",

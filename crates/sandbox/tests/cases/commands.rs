@@ -94,7 +94,7 @@ fn missing_program(world: &World) {
         matches!(&error, ExecError::NotStarted { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
     );
     assert!(error.to_string().contains("/no/such/program"), "{error}");
-    // The sandbox is none the worse for it.
+    // The sandbox still works.
     assert_eq!(shell(&sandbox, "true").exit, CommandExit::Code(0));
     sandbox.close().unwrap();
 }
@@ -146,7 +146,7 @@ fn close_kills_what_hides(world: &World) {
     spec.state_directory.clone_from(&state);
     let sandbox = world.start(spec);
     let pid = sandbox.host_pid();
-    // Double-forked, in a session of its own, deaf to every polite signal.
+    // Double-forked, in its own session, ignoring every signal that can be ignored.
     let hide =
         "setsid sh -c 'trap \"\" TERM HUP INT; sleep 100 & sleep 100' </dev/null >/dev/null 2>&1 & echo";
     assert!(shell(&sandbox, hide).exit.success());

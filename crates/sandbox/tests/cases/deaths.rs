@@ -17,9 +17,9 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "an_owner_killed_while_running_leaves_nothing", run: killed_while_running },
 ];
 
-/// What a sandbox of one owner could leave behind on the machine. Others run sandboxes here too, so each trace is told
-/// apart: processes by descent, mounts by the test's directory, cgroups by the owner's number in their name and by their
-/// age: numbers are used again, and somebody else's may have been left here.
+/// What a sandbox of one owner could leave behind on the machine. Others run sandboxes here too, so each trace is
+/// identified: processes by descent, mounts by the test's directory, cgroups by the owner's pid in their name and by
+/// their age, because pids are reused.
 #[derive(Debug, PartialEq, Eq)]
 struct Traces {
     mounts: Vec<String>,
@@ -58,7 +58,7 @@ fn cgroups(owner: u32, since: SystemTime) -> BTreeSet<PathBuf> {
     found
 }
 
-/// All processes that descend from `pid`, each with the time of its start, so that a number used again is no match.
+/// All processes that descend from `pid`, each with the time of its start, so that a reused pid does not match.
 fn descendants(pid: u32) -> BTreeSet<(u32, String)> {
     let mut found = BTreeSet::new();
     for task in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {

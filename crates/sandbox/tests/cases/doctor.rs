@@ -1,4 +1,4 @@
-//! The doctor: it says that what works works, and leaves nothing behind.
+//! The doctor: it reports what works, and leaves nothing behind.
 
 use crate::runner::Case;
 use crate::world::{Who, World};

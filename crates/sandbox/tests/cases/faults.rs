@@ -1,4 +1,4 @@
-//! The machine itself gives way: a full disk below a view, more files than anybody needs, a file system that hangs.
+//! Faults of the machine: a full disk below a view, a huge number of files, a file system that hangs.
 
 use crate::runner::{Case, skip};
 use crate::world::{Who, World, shell};

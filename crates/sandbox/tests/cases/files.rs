@@ -1,4 +1,4 @@
-//! Files: what is listed is there and as said, everything else is absent, and the host's own stay untouched.
+//! Files: listed paths exist as specified, everything else is absent, and the host's files stay unchanged.
 
 use crate::runner::Case;
 use crate::world::{World, read_only, shell};

@@ -1,4 +1,4 @@
-//! Identity: nobody inside is root on the host, and what belongs to the caller is usable inside and stays the caller's.
+//! Identity: nobody inside is root on the host, and the caller's files are usable inside and stay the caller's.
 
 use crate::runner::Case;
 use crate::world::{PATIENCE, Who, World, shell};

@@ -56,7 +56,7 @@ fn merged(world: &World) {
         said.stderr
     );
     assert!(said.stderr.contains("/absent") && said.stderr.contains("new: "), "{}", said.stderr);
-    // Nobody asked for the rest of the image.
+    // The spec does not list the rest of the image.
     assert!(!shell(&sandbox, "cat /etc/passwd").exit.success());
     sandbox.close().unwrap();
 }

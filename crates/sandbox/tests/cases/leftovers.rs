@@ -1,4 +1,4 @@
-//! Leftovers: what a dead owner left is swept, what a living one has is not touched.
+//! Leftovers: a sweep removes those of a dead owner, and touches nothing of a living one.
 
 use crate::runner::Case;
 use crate::world::{World, shell};

@@ -1,4 +1,5 @@
-//! Limits: each bomb is stopped, by whom is said truthfully, and what is too weak does not start.
+//! Limits: each bomb is stopped, the description names the mechanism correctly, and a sandbox with a too weak limit
+//! does not start.
 
 use crate::runner::Case;
 use crate::world::{PATIENCE, World, shell};

@@ -102,7 +102,7 @@ fn unreachable(world: &World) {
     let output = shell(&sandbox, &format!("exec bash -c 'echo inside >/dev/tcp/127.0.0.1/{port}'"));
     assert!(!output.exit.success());
     sandbox.close().unwrap();
-    // The same attempt from the host arrives: it is the sandbox that keeps the first one out.
+    // The same attempt from the host arrives, so the sandbox stopped the first one.
     std::net::TcpStream::connect(("127.0.0.1", port)).unwrap().write_all(b"outside").unwrap();
     assert_eq!(server.join().unwrap(), "outside");
 }

@@ -1,4 +1,4 @@
-//! The proof at the start: it holds where it must, is quick, and is not fooled where a layer is missing.
+//! The proof at the start: it passes where it must, is quick, and fails where a layer is missing.
 
 use crate::runner::Case;
 use crate::world::World;

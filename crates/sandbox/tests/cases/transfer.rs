@@ -1,4 +1,4 @@
-//! Copies in and out: complete, capped, and not to be redirected.
+//! Copies in and out: complete, bounded, and safe from redirection.
 
 use crate::runner::Case;
 use crate::world::{World, shell};

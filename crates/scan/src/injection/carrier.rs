@@ -1,5 +1,5 @@
-//! Places where text hides from people and not from models: comments and invisible elements of HTML, titles and
-//! descriptions of links and images, and lines that are spelled so that no rule about words would read them.
+//! Carriers: places where text is hidden from people but not from models. They are comments and invisible elements of
+//! HTML, titles and descriptions of links and images, and lines in a disguised spelling.
 
 use std::ops::Range;
 
@@ -36,7 +36,7 @@ pub(crate) enum CarrierKind {
 
 pub(super) const KINDS: usize = CarrierKind::Escaped as usize + 1;
 
-/// What announces a carrier.
+/// The literals that start a carrier.
 pub(super) const LITERALS: &[(&str, CarrierKind)] = &[
     ("<!--", CarrierKind::Comment),
     ("[//]: #", CarrierKind::MarkdownComment),
@@ -69,8 +69,8 @@ pub(super) const LITERALS: &[(&str, CarrierKind)] = &[
     ("erongi", CarrierKind::Reversed),
     ("tpmorp metsys", CarrierKind::Reversed),
     ("slaitnederc", CarrierKind::Reversed),
-    // The same words with digits for letters, as far as those who do that are consistent. None begins like a word that
-    // is common in source code.
+    // The same words with digits for letters, in their usual spellings. None begins like a word that is common in
+    // source code.
     ("1gnore", CarrierKind::Digits),
     ("1gnor3", CarrierKind::Digits),
     ("1gn0re", CarrierKind::Digits),
@@ -104,7 +104,7 @@ pub(super) const LITERALS: &[(&str, CarrierKind)] = &[
 ];
 
 impl CarrierKind {
-    /// The carrier that the literal at `hit` announces.
+    /// The carrier that the literal at `hit` starts.
     pub(super) fn open(self, text: &str, hit: Range<usize>, endings: &mut Endings) -> Option<Carrier> {
         let range = match self {
             CarrierKind::Comment => hit.end..endings.comment.after(text, hit.end)?,
@@ -130,7 +130,7 @@ impl CarrierKind {
         (content.len() > 12).then_some(Carrier { kind: self, range, content })
     }
 
-    /// One row of escapes is read once, whatever comes of it.
+    /// A sequence of escapes is read only once.
     fn escaped(self, text: &str, at: usize, endings: &mut Endings) -> Option<Carrier> {
         if at < endings.escapes {
             return None;
@@ -157,7 +157,7 @@ impl CarrierKind {
         }
     }
 
-    /// What hiding adds to the weight of what is hidden. People comment; nobody rotates letters by accident.
+    /// How much hiding adds to the weight of a text. Comments are normal; nobody rotates letters by accident.
     pub(super) fn bonus(self) -> u32 {
         match self {
             CarrierKind::ImageText | CarrierKind::LinkTitle => 1,
@@ -214,8 +214,8 @@ fn apart(joined: &str) -> String {
     words
 }
 
-/// What was last found of each text that ends a carrier. A text full of openings asks for the same ending again and
-/// again; without memory each would read `MAX_CONTENT` bytes.
+/// Caches the last position of each text that ends a carrier. A text with many openings would otherwise search for the
+/// same ending again and again, over `MAX_CONTENT` bytes each.
 pub(super) struct Endings {
     comment: Ending,
     element: Ending,
@@ -261,7 +261,7 @@ impl Endings {
 
 struct Ending {
     closing: &'static str,
-    /// Where nothing but `found`, at its end, begins an ending.
+    /// The range that was searched; `found` is the only ending, at its end.
     searched: Range<usize>,
     found: Option<usize>,
 }
@@ -279,7 +279,7 @@ impl Ending {
             let found = memchr::memmem::find(unread, self.closing.as_bytes());
             steps::count(found.unwrap_or(unread.len()));
             self.found = found.map(|at| self.searched.end + at);
-            // An ending may begin in the last bytes and go on after them.
+            // An ending may begin in the last bytes and continue after them.
             let unread = text.floor_char_boundary(to.saturating_sub(self.closing.len() - 1));
             self.searched.end = self.found.map_or(unread.max(self.searched.end), |at| at + 1);
         }
@@ -325,7 +325,7 @@ mod tests {
 
     use super::*;
 
-    /// What a carrier says whose text is `text`, opened at its word `word`.
+    /// The content of a carrier with the text `text`, opened at its word `word`.
     fn content(kind: CarrierKind, text: &str, word: &str) -> Option<String> {
         let at = text.find(word)?;
         kind.open(text, at..at + word.len(), &mut Endings::default()).map(|carrier| carrier.content)
@@ -368,7 +368,7 @@ mod tests {
         check(&format!("](x](é{}](b \"one\")", "x".repeat(MAX_TAG)), &["one"]);
     }
 
-    /// What an ending remembers never changes its answer.
+    /// The cache never changes a result.
     #[test]
     fn remembered_endings_are_the_ones_that_a_search_finds() {
         let far = "x".repeat(MAX_CONTENT - 1);

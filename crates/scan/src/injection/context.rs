@@ -1,5 +1,5 @@
-//! Where a sign stands. The harness's own documents may quote attacks; that makes a finding lower, never absent. In text
-//! that others wrote, quotes and vocabulary change nothing: an attacker can write both.
+//! The context of a sign. The harness's own documents may quote attacks; that lowers the severity of a finding but
+//! never removes it. In text that others wrote, quotes and vocabulary change nothing: an attacker can write both.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use redact::search::{Literal, Search};
 
 /// How far around a group of signs the text is read for its subject.
 const REACH: usize = 1500;
-/// As many different words of the trade make a text one about attacks.
+/// This many different security words make a text one about attacks.
 const ENOUGH: u32 = 3;
 
 /// Words of people who write about attacks. Attackers do not explain what they do.
@@ -67,13 +67,13 @@ pub(super) struct TextContext {
     pub(super) is_about_attacks: bool,
 }
 
-/// What the text around a group of signs says about it. Whoever wrote foreign text chose the words around an order too, so
-/// they count in the harness's own documents alone.
+/// What the text around a group of signs says about it. It counts only in the harness's own documents, because in other
+/// text an attacker can choose the words around an order.
 pub(super) fn context_of(text: &str, range: &Range<usize>, origin: Origin) -> TextContext {
     if origin == Origin::Harness { around(text, range) } else { TextContext::default() }
 }
 
-/// The subject of the text around `range`. The range itself does not count: it must not vouch for itself.
+/// The subject of the text around `range`. The range itself does not count: it must not lower its own severity.
 fn around(text: &str, range: &Range<usize>) -> TextContext {
     let before = &text[text.floor_char_boundary(range.start.saturating_sub(REACH))..range.start];
     let after = &text[range.end..text.ceil_char_boundary((range.end + REACH).min(text.len()))];
@@ -92,7 +92,7 @@ pub(super) fn is_quoted(text: &str, range: &Range<usize>) -> bool {
     let to = text.ceil_char_boundary((range.end + MAX_LINE).min(text.len()));
     let before = text[from..range.start].rsplit('\n').next().unwrap_or_default();
     let after = text[range.end..to].split('\n').next().unwrap_or_default();
-    // A heading is the author's own word.
+    // A heading is not a quotation.
     let is_row = before.trim_start().starts_with(['|', '>']);
     let pairs = [("\"", "\""), ("`", "`"), ("“", "”"), ("'", "'"), ("«", "»"), ("「", "」")];
     let is_open = |opening: &str| match opening {

@@ -1,5 +1,5 @@
-//! Finds stretches of encoded text and decodes them one level: base64, hexadecimal, percent signs and escapes. What does
-//! not decode to readable text is left alone; what is glued to it, or mixed into it, does not hide it.
+//! Finds stretches of encoded text and decodes them one level: base64, hexadecimal, percent signs and escapes. Text
+//! that does not decode to readable text is ignored; bytes attached to it or mixed into it do not hide it.
 
 use super::carrier::{Carrier, CarrierKind};
 use super::encoding::readable;
@@ -59,7 +59,7 @@ fn runs(text: &str, carriers: &mut Vec<Carrier>) {
     }
 }
 
-/// Which blocks of the next chunk have nothing but encoded bytes in them, one bit each.
+/// Which blocks of the next chunk consist of encoded bytes only, one bit each.
 fn full_blocks(bytes: &[u8]) -> u8 {
     let mut chunk = [0; CHUNK];
     match bytes.first_chunk::<CHUNK>() {
@@ -93,8 +93,8 @@ fn run_around(text: &str, inside: usize, carriers: &mut Vec<Carrier>) -> usize {
     end
 }
 
-/// What a run says. Signs of the alphabet join names, paths and prefixes to what is encoded, so nothing is known of where
-/// it begins: it is read from each byte of its first group on, and what is no text is left out.
+/// The decoded text of a run. Names, paths and prefixes may be joined to the encoded text, so its start is unknown:
+/// decoding is tried from each byte of its first group, and unreadable results are dropped.
 fn decode_run(run: &str) -> Vec<(CarrierKind, String)> {
     let mut found = Vec::new();
     for digits in run.split(|letter: char| !letter.is_ascii_hexdigit()) {
@@ -134,7 +134,7 @@ const SYMBOLS: [u8; 256] = {
     table
 };
 
-/// As many whole bytes as the signs make.
+/// The whole bytes that the characters encode.
 fn base64(run: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(run.len() / 4 * 3 + 3);
     for group in run.chunks(4) {

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use crate::steps;
 
-/// Shorter stretches say nothing.
+/// Shorter stretches are ignored.
 const MIN_READABLE: i64 = 8;
 
-/// `\u0069`, `\x69`, `\151`, `&#105;` and the like for ordinary letters: how far they go from `at` on, and what they say if they say
-/// something.
+/// `\u0069`, `\x69`, `\151`, `&#105;` and the like for ordinary letters: where they end, from `at` on, and their text
+/// if it is readable.
 pub(super) fn escapes(text: &str, at: usize) -> (Range<usize>, Option<String>) {
     let (content, count, length) = decode_escapes(&text[at..]);
     steps::count(length);
@@ -85,7 +85,7 @@ pub(super) fn rotate(letter: char) -> char {
     }
 }
 
-/// The stretches of text with words in it. Nine letters make up for one byte that is none, and that is left out.
+/// The stretches of text with words in it. Nine letters outweigh one unreadable byte, which is left out.
 pub(super) fn readable(bytes: &[u8]) -> Option<String> {
     let mut found = String::new();
     let mut stretch = Stretch::default();

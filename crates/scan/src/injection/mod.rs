@@ -1,5 +1,6 @@
-//! Text that tries to steer the agent. Signs are collected over the text as written, as a model would read it, and
-//! inside hidden carriers; they are added up where they stand close together, and judged by where they stand.
+//! Text that tries to steer the agent. Signs are collected in the text as written, in the text as a model would read
+//! it, and inside hidden carriers. The weights of signs that are close together are added, and their context is
+//! considered.
 
 mod carrier;
 mod context;
@@ -27,10 +28,10 @@ use score::Judgement;
 use sign::Sign;
 use signal::{SignalFamily, SignalMatcher};
 
-/// So many hidden places are judged; the text around each is read too. How many more there are is told.
+/// The most hidden places that are judged; the text around each is read too. The number of further places is reported.
 const MAX_CARRIERS: usize = 10_000;
 
-/// What a literal of this family leads to.
+/// What a literal of this family starts.
 pub(crate) enum InjectionTrigger {
     Sign(usize),
     Carrier(carrier::CarrierKind),

@@ -1,5 +1,5 @@
-//! Adds signs up where they stand close together and says how bad the sum is. One sign is a remark; several from
-//! different families are a plan. Where text only talks about attacks, the sum is worth less.
+//! Adds the weights of signs that are close together and derives a severity. One sign alone is weak; several from
+//! different families are strong. In text that is about attacks, the sum counts less.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -34,8 +34,8 @@ pub(super) fn judge(text: &str, mut signs: Vec<Sign>, origin: Origin) -> Vec<Jud
     let mut first = 0;
     while first < signs.len() {
         let end = window::end(&signs, first);
-        // A sign before an attack must not take half of it away: the group begins where most stands together. Each
-        // turn without progress finds a greater sum, and sums are small.
+        // An earlier sign must not split an attack: the group begins where the sum is greatest. Each iteration without
+        // progress finds a greater sum, and sums are small, so the loop ends.
         let best = (first..end).max_by_key(|at| (sums[*at], usize::MAX - at)).unwrap_or(first);
         let group = &signs[first..if best == first { end } else { best }];
         judgements.extend(judge_group(text, group, origin, context_of(text, &extent(group), origin), 0));
@@ -44,7 +44,7 @@ pub(super) fn judge(text: &str, mut signs: Vec<Sign>, origin: Origin) -> Vec<Jud
     judgements
 }
 
-/// The signs of one hidden text, with what hiding it adds.
+/// The signs of one hidden text, with the extra weight for hiding.
 pub(super) fn judge_hidden(
     content: &str,
     mut signs: Vec<Sign>,
@@ -99,7 +99,7 @@ fn strongest_by_place(group: &[Sign]) -> impl Iterator<Item = &Sign> {
     group.chunk_by(same_place).filter_map(|signs| signs.iter().max_by_key(|sign| sign.weight))
 }
 
-/// One sign alone never blocks, however loud it is.
+/// One sign alone never blocks, whatever its weight.
 fn severity(sum: u32, rows: usize, origin: Origin) -> Option<Severity> {
     let sum = sum + if origin.is_foreign() { 2 } else { 0 };
     match sum {

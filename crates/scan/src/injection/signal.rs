@@ -1,5 +1,5 @@
-//! One sign of an attempt to steer the agent: a few trigger words for the one-pass search, a pattern that is tried
-//! where one of them stands, and how much the sign weighs. No sign decides alone; `score` adds them up.
+//! One sign of an attempt to steer the agent: a few trigger words for the one-pass search, a pattern that is tried at a
+//! trigger, and the weight of the sign. No sign decides alone; `score` adds them up.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ pub(crate) const MAX_REACH: usize = 400;
 /// How far before its trigger a pattern may begin that has one in its middle.
 const MAX_LEAD: usize = 200;
 
-/// What the author of the text is after. Each family is a rule of its own in findings.
+/// The goal of the text. Each family is a separate rule in findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum SignalFamily {
     /// Replace the instructions that the agent has.
@@ -26,7 +26,7 @@ pub(crate) enum SignalFamily {
     AuthorityClaim,
     /// Keep something from the person in charge.
     Concealment,
-    /// Send out what should stay.
+    /// Send out data that should stay.
     Exfiltration,
     /// Run code from elsewhere, or destroy.
     RemoteExecution,
@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    /// A trigger that its pattern cannot begin with costs time wherever it stands, and finds nothing.
+    /// A trigger with which its pattern cannot begin costs time and finds nothing.
     #[test]
     fn every_trigger_can_begin_its_pattern() {
         let syntax = regex_automata::util::syntax::Config::new()

@@ -1,4 +1,4 @@
-//! What weighs how much: signs alone, together, quoted, hidden, and in floods.
+//! Weights of signs: alone, together, quoted, hidden, and in large numbers.
 
 use redact::{Category, Severity};
 
@@ -36,7 +36,7 @@ fn a_plan_blocks() {
     assert_eq!(worst(&plan, Origin::Instruction), Some(Severity::Critical));
 }
 
-/// What is taken away before a model reads the text hides nothing, wherever it stands in a word.
+/// Characters that are removed before a model reads the text hide nothing, wherever they are in a word.
 #[test]
 fn what_terminals_act_on_hides_nothing() {
     let order = format!("{OVERRIDE} {HIDE}");
@@ -83,7 +83,7 @@ fn signs_far_apart_do_not_add_up() {
     assert_eq!(worst(&apart, Origin::Tool), Some(Severity::High));
 }
 
-/// A harmless sign somewhere before an attack does not take its first half away from it.
+/// A harmless sign before an attack does not split the attack.
 #[test]
 fn a_decoy_splits_no_attack() {
     let order = format!("{OVERRIDE} {HIDE}");
@@ -141,7 +141,7 @@ fn hidden_text_is_decoded_once() {
     assert_eq!(worst(&STANDARD.encode(&once), Origin::Tool), None);
 }
 
-/// However many encoded texts stand before it, and however much stands before it in its own.
+/// An attack is found after any number of encoded texts, and after any amount of text in its own.
 #[test]
 fn a_flood_hides_nothing() {
     use base64::Engine;
@@ -157,7 +157,7 @@ fn a_flood_hides_nothing() {
     assert_eq!(worst(&percent, Origin::Tool), Some(Severity::Critical));
 }
 
-/// Text that goes on as something else is read as far as it is text, also where a letter is cut in two.
+/// Text that continues as other bytes is read up to its end, also if a letter is cut in two.
 #[test]
 fn what_follows_a_text_does_not_hide_it() {
     use base64::Engine;
@@ -168,7 +168,7 @@ fn what_follows_a_text_does_not_hide_it() {
     }
 }
 
-/// Names, paths and prefixes in the same alphabet, and bytes that are no text.
+/// Names, paths and prefixes in the same alphabet, and bytes that are not text.
 #[test]
 fn what_is_glued_to_a_code_does_not_hide_it() {
     use base64::Engine;
@@ -206,7 +206,7 @@ fn what_is_glued_to_a_code_does_not_hide_it() {
     }
 }
 
-/// What is not read any more is told, with how much it is.
+/// Places that are not read any more are reported with their number.
 #[test]
 fn what_was_not_read_is_told() {
     let comment = "<!-- one two three -->";

@@ -1,11 +1,11 @@
-//! What one sign weighs in the text around it, and which signs belong together.
+//! The weight of a sign in its context, and which signs belong together.
 
 use super::context;
 use super::sign::Sign;
 use super::signal::SignalFamily;
 use crate::origin::Origin;
 
-/// Signs further apart than this have nothing to do with each other.
+/// Signs further apart than this are unrelated.
 pub(super) const REACH: usize = 2500;
 
 pub(super) fn same_place(a: &Sign, b: &Sign) -> bool {
@@ -14,7 +14,7 @@ pub(super) fn same_place(a: &Sign, b: &Sign) -> bool {
 
 /// A sign that the harness itself quotes is mostly mentioned, and a role is nothing special in an instruction file.
 pub(super) fn weight(text: &str, sign: &Sign, origin: Origin) -> u32 {
-    // Code is quoted because it is code.
+    // Quotes around code do not make it a quotation.
     let is_prose = !matches!(sign.family, SignalFamily::RemoteExecution | SignalFamily::CodeInclusion);
     let is_expected = !origin.is_foreign() && sign.family == SignalFamily::PersonaOverride;
     let is_mentioned = origin == Origin::Harness && is_prose && context::is_quoted(text, &sign.range);

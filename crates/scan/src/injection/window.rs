@@ -1,5 +1,5 @@
-//! How much stands together from each sign on, as far as signs have to do with each other. The window slides over the
-//! signs: each comes in once and goes out once.
+//! The sum of the weights of related signs, from each sign on. A window slides over the signs: each enters once and
+//! leaves once.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::signal::SignalFamily;
 use super::weight::{REACH, same_place, weight};
 use crate::origin::Origin;
 
-/// The first sign that has nothing to do with `first` any more. Signs are in order of place.
+/// The first sign that is too far from `first`. Signs are in order of place.
 pub(super) fn end(signs: &[Sign], first: usize) -> usize {
     let limit = signs[first].range.start + REACH;
     first + signs[first..].partition_point(|sign| sign.range.start < limit)
@@ -39,7 +39,7 @@ fn weights(text: &str, signs: &[Sign], origin: Origin) -> impl Iterator<Item = u
     (0..signs.len()).map(move |index| if index == heaviest { weight } else { 0 })
 }
 
-/// Signs are no heavier than this.
+/// The highest weight of a sign.
 const HEAVIEST: usize = 6;
 
 #[derive(Default)]
@@ -61,7 +61,7 @@ impl Window {
         *sum = *sum + heaviest(counts) - before;
     }
 
-    /// Families that come together are a plan.
+    /// Different families together add weight.
     fn sum(&self) -> u32 {
         let plan = self.families.values().filter(|sum| **sum >= 2).count().saturating_sub(1);
         self.families.values().sum::<u32>() + plan as u32

@@ -305,7 +305,7 @@ pub fn addresses(text: &str) -> Vec<Range<usize>> {
     memchr::memmem::find_iter(text.as_bytes(), b"://").filter_map(|at| addresses.around(text, at)).collect()
 }
 
-/// The addresses of one text, asked for in their order.
+/// The addresses of one text, in order.
 #[derive(Default)]
 pub(crate) struct Addresses {
     /// Where the last one ends that is not inside another.

@@ -49,7 +49,7 @@ fn clean_once(text: &str) -> Option<String> {
     Some(cleaned)
 }
 
-/// Findings of low severity stay, except for what only a terminal reads.
+/// Findings of low severity stay, except terminal sequences.
 fn is_attack(mark: &super::Mark) -> bool {
     let is_for_terminals = matches!(
         mark.rule,

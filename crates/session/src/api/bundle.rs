@@ -101,8 +101,8 @@ impl Sessions {
         Ok(session.state.head)
     }
 
-    /// Imports a session, whole or not at all. A bundle may come from a stranger: it brings resources, an environment and
-    /// answers about tool calls only if the terms accept them, and it names no parent.
+    /// Imports a session, whole or not at all. A bundle is untrusted: its resources, environment and answers about tool
+    /// calls count only if the terms accept them, and its parent is dropped.
     pub fn import(
         &mut self,
         bundle: &mut dyn BufRead,
@@ -160,7 +160,7 @@ pub struct ImportTerms {
     /// The ids of the resources that are accepted, with their paths on this host.
     pub resources: Vec<String>,
     pub environment: bool,
-    /// What a person answered elsewhere about a tool call counts here.
+    /// Accept a person's earlier answers about tool calls.
     pub answers: bool,
 }
 
@@ -182,7 +182,8 @@ impl ImportTerms {
             ..found
         };
         if let Some(parent) = header.parent.take() {
-            // It would get the result as if it had started this session, and its budget is only what the bundle says.
+            // A parent would get a result as if it had started this session, and the budget would be whatever the
+            // bundle says.
             left_out.push(format!("parent session {}", parent.session));
         }
         if !self.environment

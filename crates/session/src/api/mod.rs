@@ -1,5 +1,6 @@
-//! The calls of those who use sessions (`sessions`), of workers (`worker`), and what they read for a wake (`context`) or
-//! carry to another store (`bundle`), and where objects are (`object_store`). Each call makes one decision and lets the store write it in one step.
+//! The calls of users (`sessions`) and workers (`worker`), the rows of a wake's prompt (`context`), bundles for other
+//! stores (`bundle`), and objects (`objects`, `object_store`). Each call makes one decision and lets the store write it
+//! in one step.
 
 pub(crate) mod bundle;
 pub(crate) mod context;

@@ -12,7 +12,7 @@ use crate::log::id::SessionId;
 /// The largest object.
 pub const MAX_OBJECT_BYTES: usize = 16 << 20;
 
-/// The object store of some sessions, and who hears what it could not do.
+/// The object store of some sessions, and the listener for its failures.
 #[derive(Clone)]
 pub struct SharedObjects {
     pub store: Arc<dyn ObjectStore>,
@@ -27,13 +27,13 @@ pub trait ObjectStore: Send + Sync {
     /// Returns after the content is durable.
     fn put(&self, session: SessionId, digest: Sha256Digest, content: &[u8]) -> Result<(), ObjectStoreError>;
 
-    /// `None` if there is no such object, or one that is larger than any object.
+    /// `None` if the object does not exist or is larger than allowed.
     fn get(&self, session: SessionId, digest: Sha256Digest) -> Result<Option<Vec<u8>>, ObjectStoreError>;
 
-    /// Removes one object. One that is not there is removed.
+    /// Removes one object. A missing one counts as removed.
     fn remove(&self, session: SessionId, digest: Sha256Digest) -> Result<(), ObjectStoreError>;
 
-    /// Removes what a session that is gone has left. These are the objects that the store knew.
+    /// Removes the objects of a session that was removed. These are the objects that the store knew.
     fn remove_session(&self, session: SessionId, known: &[Sha256Digest]) -> Result<(), ObjectStoreError>;
 }
 
@@ -57,7 +57,7 @@ impl ObjectStore for DirectoryObjects {
         let path = self.of(session).join(digest.to_string());
         let about = match std::fs::symlink_metadata(&path) {
             Ok(about) => about,
-            // A directory that is not mounted is an outage, not a loss.
+            // A directory that is not mounted is an outage, not missing data.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.0.is_dir() => return Ok(None),
             Err(error) => return Err(failed(&path, &error)),
         };

@@ -53,7 +53,7 @@ impl Sessions {
         }
         let damage =
             |why: &str| StoreError::Corrupt { session: Some(id), what: format!("object `{name}` {why}") };
-        // A worker that cannot reach the content now is at fault, not the session.
+        // If this worker cannot reach the content now, the session is not damaged.
         let unreadable = |source| StoreError::Unavailable { step: "read an object", source };
         let objects = self.objects.as_ref();
         let objects =

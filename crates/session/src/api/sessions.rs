@@ -34,7 +34,7 @@ pub const PAGE_LIMIT: usize = 1_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemoveTerms {
     Terminated,
-    /// Those with work to do as well.
+    /// Sessions with pending work as well.
     Any,
 }
 
@@ -53,7 +53,7 @@ impl Sessions {
         Self { store, limits, objects: None, actor: None }
     }
 
-    /// Names the person in the events that the next calls write; `None` names nobody.
+    /// Sets the person whom the events of the next calls name; `None` names nobody.
     pub fn set_actor(&mut self, actor: Option<String>) {
         self.actor = actor;
     }
@@ -106,7 +106,7 @@ impl Sessions {
         limit: usize,
     ) -> Result<Vec<SessionEvent>, SessionError> {
         let limit = limit.min(PAGE_LIMIT);
-        // The head is read first, so that an append between the two reads is not taken for damage.
+        // The head is read first, so that an append between the two reads does not look like damage.
         let head = self.session(id)?.state.head;
         let events = self.store.events(id, after, Seq(u64::MAX), limit)?;
         check_complete(id, after, head, limit, &events)?;

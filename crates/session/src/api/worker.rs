@@ -53,7 +53,8 @@ const MAX_DESCRIBED: usize = 50;
 const MAX_DESCRIBED_BYTES: usize = 200;
 
 impl Sessions {
-    /// Stores what a worker says about itself, and forgets workers that have been silent for long. It sends no notification.
+    /// Stores a worker's description of itself, and removes workers that have been silent for long. It sends no
+    /// notification.
     pub fn report_worker(&mut self, worker: &StoredWorker) -> Result<(), SessionError> {
         let forget_before = Timestamp(worker.seen_ms.0.saturating_sub(REMEMBERED_MS));
         let worker = StoredWorker { description: shortened(&worker.description), ..worker.clone() };

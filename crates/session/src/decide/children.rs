@@ -1,5 +1,6 @@
-//! Sessions that sessions start, as pure decisions: which ones a directive may start, and what a parent learns when a child has
-//! ended its work. The store writes both in the step that decides them, so that no child and no result is lost.
+//! Sessions that sessions start, as pure decisions: which ones a directive may start, and what a parent gets when a
+//! child has ended its work. The store writes both in the step that decides them, so that no child and no result is
+//! lost.
 
 use crate::decide::directive::SpawnRequest;
 use crate::decide::draft::FinishedDraft;
@@ -129,7 +130,7 @@ pub(crate) fn spawned(
     Ok(all)
 }
 
-/// What a parent is told when its child has nothing more to do: the last message of the child, or why there is none.
+/// What a parent gets when its child has nothing more to do: the last message of the child, or why there is none.
 pub(crate) fn result(
     header: &SessionHeader,
     before: &SessionState,

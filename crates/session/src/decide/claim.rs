@@ -17,7 +17,7 @@ use crate::log::time::{TimeSeed, Timestamp};
 pub(crate) enum ClaimReason {
     /// It is due.
     Due,
-    /// A person asked for it, due or not.
+    /// A person asked for it, even if it is not due.
     Requested,
 }
 

@@ -112,7 +112,7 @@ pub(crate) fn finish(
     Ok(draft.done())
 }
 
-/// Drafts the reports of a run that goes on.
+/// Drafts the reports of a running run.
 pub(crate) fn progress(
     state: &SessionState,
     token: u64,
@@ -128,7 +128,7 @@ pub(crate) fn progress(
     Ok(draft.done())
 }
 
-/// Writes the reports that are not stored yet: an earlier call may have stored some without learning so.
+/// Writes the reports that are not stored yet: an earlier call may have stored some without getting the reply.
 fn report(
     draft: &mut Draft<'_>,
     known: &[SessionEvent],

@@ -90,7 +90,7 @@ fn normal() -> WakePriority {
     WakePriority::Normal
 }
 
-/// Why a directive is malformed, in words for the agent that wrote it.
+/// Why a directive is malformed, as a message for the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DirectiveError {
     /// The answer has no directive block.

@@ -61,7 +61,7 @@ pub fn admit(
     }
     check_size(payload, limits.input_bytes)?;
     let count = state.pending.len() + state.interrupts.len();
-    // One interrupt is accepted even by a full session: it is how a person stops it.
+    // Even a full session accepts one interrupt, so that a person can stop it.
     let is_interrupt = matches!(payload, Payload::UserInterrupt { .. });
     if count >= limits.pending_inputs && !(is_interrupt && state.interrupts.is_empty()) {
         return Err(SessionRefusal::TooMany {

@@ -20,7 +20,7 @@ pub struct SessionLimits {
     pub continues: u32,
     /// The delay of a `continue` that names none.
     pub follow_up_ms: u64,
-    /// The most attempts at one wake whose directive is malformed. For other faults, the fewest.
+    /// The most attempts at one wake whose directive is malformed, and the fewest after other faults.
     pub attempts: u32,
     /// How long a wake is retried after faults that are not its own: a provider or a store that is down, a lost worker.
     pub retry_for_ms: u64,
@@ -36,7 +36,7 @@ pub struct SessionLimits {
     pub labels: usize,
     /// How many sessions one session may start.
     pub children: usize,
-    /// How deep sessions may start sessions.
+    /// How deeply sessions may be nested.
     pub child_depth: u32,
     /// What the children of a session that a person created may cost together.
     pub children_microdollars: u64,
@@ -45,7 +45,8 @@ pub struct SessionLimits {
 }
 
 impl SessionLimits {
-    /// The longest lease or back-off. One that ends later was made before the clock was set back, and counts as over.
+    /// The longest lease or back-off. One that ends later was created before the clock was set back, and counts as
+    /// over.
     #[must_use]
     pub fn horizon_ms(&self) -> u64 {
         self.lease_ms.max(self.retry_cap_ms)

@@ -15,7 +15,7 @@ struct Schedule {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// Whether the field is something else than `*`.
+    /// Whether the field is not `*`.
     has_days: bool,
     has_weekdays: bool,
 }

@@ -17,7 +17,7 @@ use crate::log::time::Timestamp;
 /// The most dead letters that a state lists. Older ones are only in the log.
 const MAX_DEAD_LETTERS: usize = 10_000;
 
-/// A batch limit that is as large as any wake needs.
+/// A batch limit that no wake reaches.
 const MAX_BATCH: usize = 1_024;
 
 /// An event that cannot follow the state. A stored log has none.

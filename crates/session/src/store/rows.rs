@@ -54,7 +54,7 @@ pub(crate) fn list_entry(id: Uuid, row: SessionRow) -> ListedSession {
     }
 }
 
-/// The first and the last id that start with a text. If none can, the first is behind the last.
+/// The first and the last id that start with a text. If none can, the first is greater than the last.
 pub(crate) fn ids_with_start(text: &str) -> (Uuid, Uuid) {
     let digits = text.replace('-', "");
     let first = format!("{digits:0<32}").parse::<Uuid>();

@@ -1,4 +1,4 @@
-//! Variables that make other programs load or run something, or stop checking whom they talk to.
+//! Variables that make other programs load or run something, or stop checking certificates.
 
 use redact::{Severity, rule};
 
@@ -49,7 +49,7 @@ fn of_variable(name: &str, value: &Word) -> Option<Harm> {
         _ => return None,
     };
     let harm = harm(rule::command::ENVIRONMENT, severity, format!("`{name}` {what}"), ADVICE)?;
-    // Code that the interpreters of one command load runs with the rights that the command has anyway.
+    // Code that an interpreter loads has no more rights than the command itself.
     let is_everyday = matches!(name, "NODE_OPTIONS" | "PYTHONSTARTUP" | "PERL5OPT" | "RUBYOPT" | "PATH");
     Some(if is_everyday { harm.ends_with_sandbox() } else { harm })
 }

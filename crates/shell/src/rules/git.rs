@@ -72,7 +72,7 @@ fn has(rest: &[&str], long: &str, short: char) -> bool {
 }
 
 fn loss(subcommand: &str, rest: &[&str]) -> Option<Harm> {
-    // Rewritten commits are pushed from here; a lost change of the working tree is not.
+    // Rewritten commits can be pushed; a lost change of the working tree stays in the sandbox.
     let is_published = matches!(subcommand, "filter-branch" | "filter-repo" | "commit");
     let everything = rest.iter().any(|word| matches!(*word, "." | ":/" | "*" | "./"));
     let (severity, what) = match subcommand {

@@ -1,4 +1,4 @@
-//! The kinds of harm, one per file. A rule sees the whole line and says what is wrong and at which call.
+//! The kinds of harm, one per file. A rule gets the whole line and reports what is wrong and at which call.
 
 mod credential_file;
 mod destruction;

@@ -10,7 +10,7 @@ use crate::script::Call;
 const RULE: RuleName = rule::command::OBFUSCATION;
 const ADVICE: &str = "Write the command without encoding or escapes.";
 
-/// Programs that say where others are.
+/// Programs that print paths of other programs.
 const LOCATORS: &[&str] = &[
     "npm",
     "yarn",

@@ -1,4 +1,4 @@
-//! Sending a file that is no part of the task: from outside of the workspace to another machine.
+//! Sending a file that is not part of the task: from outside the workspace to another machine.
 
 use redact::{Severity, rule};
 

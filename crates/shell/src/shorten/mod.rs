@@ -71,7 +71,7 @@ const VALUED: &[&str] = &[
     "--workspace",
 ];
 
-/// What the program is told to do. Elsewhere the same word is a value, or belongs to what the program runs.
+/// The subcommand. In another position the same word is a value, or belongs to the program that is run.
 fn verb_of<'c>(call: &'c SimpleCall, runner: &Runner) -> Option<&'c str> {
     let mut words = call.words.iter().map(String::as_str).take_while(|word| *word != "--");
     let mut told = Vec::new();
@@ -90,7 +90,7 @@ fn verb_of<'c>(call: &'c SimpleCall, runner: &Runner) -> Option<&'c str> {
     told.first().copied().filter(is_verb)
 }
 
-/// Options with which a check only lists, or succeeds whatever it finds.
+/// Options with which a check only lists, or always succeeds.
 fn proves_nothing(program: &str, word: &str) -> bool {
     const WORDS: &[&str] = &[
         "list",
@@ -179,7 +179,7 @@ mod tests {
             ("bazel test //...", "Executed 5 out of 5 tests: 5 tests pass."),
         ] {
             check(command, end, true);
-            // The same words are no end while something follows them, and none when a test has failed before.
+            // These words do not count if something follows them, or if a test has failed before.
             check(command, &format!("{end}\n     Running tests/b.rs"), false);
             check(command, &format!("FAIL src/a.test.ts\n{end}"), false);
         }
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    /// Each ends in words of success, and none has succeeded for certain.
+    /// Each ends with a success message, but may have failed.
     #[test]
     fn what_is_unclear_is_never_shortened() {
         let check = |command: &str, end: &str, passed: bool| {

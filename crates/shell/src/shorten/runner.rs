@@ -110,8 +110,7 @@ pub(super) fn squeezed(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// `18 passed, 2 skipped, 20 total`, `18 passed | 2 skipped (20)`: some passed, and nothing was anything worse than left
-/// out.
+/// `18 passed, 2 skipped, 20 total`, `18 passed | 2 skipped (20)`: some passed, and the others were only skipped.
 fn all_well(counts: &str) -> bool {
     let Some(counts) = without_asides(counts) else { return false };
     let mut has_passed = false;
@@ -124,7 +123,7 @@ fn all_well(counts: &str) -> bool {
     has_passed && harmless
 }
 
-/// The counts without `(20)` and `(2 slow)`; any other aside may say anything.
+/// The counts without `(20)` and `(2 slow)`; any other text in parentheses may mean anything.
 fn without_asides(counts: &str) -> Option<String> {
     let mut parts = counts.split(" (");
     let mut plain = parts.next().unwrap_or_default().to_owned();

@@ -41,8 +41,8 @@ fn of_command(command: &str, toggles: &Toggles, isolation: Isolation) -> Vec<Fin
     report(command, hits, &secrets::find_secrets(command))
 }
 
-/// Problems of the addresses that are written in a command, and of those that its programs make of their arguments. One
-/// that is both is told once.
+/// Problems of the addresses that are written in a command, and of those that its programs build from their arguments.
+/// Each is reported once.
 fn addresses_of(command: &str, targets: Vec<(String, Range<usize>)>, isolation: Isolation) -> Vec<Hit> {
     let check = |address: &str| ssrf::check(address).filter(|_| !is_own(address, isolation));
     let written = ssrf::addresses(command).into_iter().map(|range| (check(&command[range.clone()]), range));

@@ -1,4 +1,4 @@
-//! HTTP/2 on an inspected connection. Each stream is decided by itself, by the rules that HTTP/1.1 heads are held to. All
+//! HTTP/2 on an inspected connection. Each stream is decided by itself, by the same rules as HTTP/1.1 heads. All
 //! streams share one connection to the server. Bodies are streamed and never stored.
 
 mod bodies;

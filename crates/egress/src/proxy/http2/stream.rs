@@ -105,7 +105,7 @@ async fn outgoing_request(
         }
     };
     let format = match (substituted.body_format, substituted.head.framing) {
-        // As in HTTP/1.1: a body that announces itself as too large is relayed as it is, and watched.
+        // As in HTTP/1.1: a body whose announced length is too large is relayed unchanged, and watched.
         (Some(_), Framing::Length(length)) if length > MAX_SUBSTITUTED_BODY => None,
         (format, _) => format,
     };
@@ -166,7 +166,7 @@ async fn body_to_sign(
     Ok(SentBody { bytes, _held: held }.into_bytes())
 }
 
-/// Reads a body that the rules speak about, and decides it.
+/// Reads a body that rules apply to, and decides it.
 async fn decided_body(
     connection: &AdmittedConnection,
     head: &RequestHead,

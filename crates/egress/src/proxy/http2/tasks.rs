@@ -10,7 +10,7 @@ pub(super) struct ConnectionTasks {
     running: Arc<Mutex<JoinSet<()>>>,
 }
 
-/// Weak, because tasks hold it themselves.
+/// A weak reference, because tasks hold it themselves.
 #[derive(Clone)]
 pub(super) struct TaskExecutor {
     running: Weak<Mutex<JoinSet<()>>>,

@@ -70,7 +70,7 @@ pub(super) async fn plain_requests(layer: Presence) -> Outcome {
     server.got("POST /a").into()
 }
 
-/// The layer is the list itself: a host that it names is reached.
+/// The defence is the list itself: without it the host is reached.
 pub(super) async fn another_host(layer: Presence) -> Outcome {
     let server = server(Kind::Plain).await;
     let listed = if layer == Presence::There { "api.test" } else { "other.test" };
@@ -108,7 +108,7 @@ impl Resolve for Changing {
     }
 }
 
-/// The layer is the decision, which resolving takes as a parameter: a name that the policy allows is resolved.
+/// The defence is the decision, which resolving takes as a parameter: with an allowing policy the name is resolved.
 pub(super) async fn early_lookup(layer: Presence) -> Outcome {
     let resolver = Changing::new(&[PUBLIC]);
     let listed = if layer == Presence::There { "api.test" } else { "\"*.evil.test\"" };
@@ -121,7 +121,7 @@ pub(super) async fn early_lookup(layer: Presence) -> Outcome {
     resolved.into()
 }
 
-/// The layer is that the checked address is dialled: a dialer that resolves again reaches another one.
+/// The defence is that the checked address is dialled: a dialer that resolves again reaches another one.
 pub(super) async fn rebinding(layer: Presence) -> Outcome {
     let server = server(Kind::Plain).await;
     let mut config = LabConfig::new(rule(server.port, ""));
@@ -162,7 +162,7 @@ pub(super) async fn disguised_addresses(layer: Presence) -> Outcome {
     .into()
 }
 
-/// A client that follows a redirect asks anew; the layer is that the new question is decided.
+/// A client that follows a redirect sends a new request; the defence is that the new request is decided.
 pub(super) async fn redirect(layer: Presence) -> Outcome {
     let mut config = LabConfig::new("");
     let target = server(Kind::Plain).await;
@@ -219,7 +219,7 @@ pub(super) async fn another_host_inside(layer: Presence) -> Outcome {
     talk(lab.inspected(server.port).await, fronted).await;
     let host = server.heads.lock().unwrap().iter().any(|head| head.contains("Host: other.test"));
     let stream = lab.tunnel(&format!("api.test:{}", server.port)).await.unwrap();
-    // The certificate is for the tunnel's host; that the handshake was let happen is what counts.
+    // The certificate is for the tunnel's host; the test only checks that the handshake took place.
     drop(lab.tls(stream, Trust::Run, "other.test").await);
     host.into()
 }
@@ -253,7 +253,7 @@ pub(super) async fn own_name(layer: Presence) -> Outcome {
     String::from_utf8_lossy(&output.stdout).contains(" 200 ").into()
 }
 
-/// The layer is the binding: an endpoint that the policy binds the provider to gets the value.
+/// The defence is the binding: an endpoint that the policy binds to the provider gets the value.
 pub(super) async fn credential_elsewhere(layer: Presence) -> Outcome {
     let mut config = LabConfig::new("");
     let server = server(Kind::Tls(config.vendor.clone())).await;
@@ -283,7 +283,8 @@ pub(super) async fn credential_elsewhere(layer: Presence) -> Outcome {
     heads.iter().any(|head| head.contains("s3cret") || head.contains(&placeholder)).into()
 }
 
-/// The layer is that requests are read: with a rule for the connection alone, anything is posted to an allowed host.
+/// The defence is that requests are read: with a rule for the connection alone, a program can post anything to an
+/// allowed host.
 pub(super) async fn allowed_relay(layer: Presence) -> Outcome {
     let mut config = LabConfig::new("");
     let server = server(Kind::Tls(config.vendor.clone())).await;
@@ -324,7 +325,7 @@ pub(super) async fn authority_key(layer: Presence) -> Outcome {
     (accepted.is_ok() && connected.is_ok()).into()
 }
 
-/// The layer is the time that a head may take.
+/// The defence is the time limit for a head.
 pub(super) async fn slow_heads(layer: Presence) -> Outcome {
     let server = server(Kind::Plain).await;
     let mut config = LabConfig::new(rule(server.port, ""));

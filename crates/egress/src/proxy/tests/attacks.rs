@@ -1,4 +1,4 @@
-//! Ways past a proxy that others have had, each shown not to lead anywhere here.
+//! Known attacks on other proxies, each shown to fail here.
 
 use super::lab::{Kind, Lab, LabConfig, Server, Trust, rule, server, start_lab, talk};
 use crate::event::ConnectionDecision::{Denied, Failed};

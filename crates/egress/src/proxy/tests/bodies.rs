@@ -1,5 +1,4 @@
-//! Rules that speak about bodies, over real sockets: what is decided is what arrives, and a refusal has the form of the
-//! protocol.
+//! Rules for bodies, over real sockets: the checked bytes arrive, and a refusal has the form of the protocol.
 
 use super::http2::{ask as ask_stream, asked, connected, http2_server};
 use super::lab::{Kind, Lab, LabConfig, Server, rule, server, start_lab, talk};

@@ -132,7 +132,7 @@ async fn a_client_of_the_mcp_sdk_calls_the_tool_that_a_rule_names() {
     assert!(refused.ends_with("/mcp: tools/call drop: no rule allows this request"), "{refused}");
 }
 
-/// Runs away from the reactor: the proxy must go on meanwhile.
+/// Runs on another thread: the proxy must continue meanwhile.
 async fn curl(lab: &Lab, arguments: &[&str]) -> Option<(bool, String)> {
     let ca = std::env::temp_dir().join(format!("egress-ca-{}-{}.pem", std::process::id(), lab.proxy.port()));
     std::fs::write(&ca, lab.authority.certificate_pem()).unwrap();

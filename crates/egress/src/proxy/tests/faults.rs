@@ -87,7 +87,7 @@ async fn more_connections_than_there_are_places_wait_and_pass() {
     config.limits.connections = 4;
     config.limits.head_time = Duration::from_millis(50);
     let lab = start_lab(config).await;
-    // Idle ones hold every place until their time is over.
+    // Idle connections hold every slot until they time out.
     let mut idle = Vec::new();
     for _ in 0..20 {
         idle.push(TcpStream::connect(lab.proxy).await.unwrap());

@@ -163,7 +163,7 @@ async fn authority_and_host_must_name_the_connection() {
     assert!(seen.lock().unwrap().is_empty());
 }
 
-/// A request as a client writes it that keeps to no rule: every field a literal, nothing checked.
+/// A request of a client that follows no rule: every field a literal, nothing checked.
 fn raw_request(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in fields {

@@ -1,5 +1,5 @@
-//! The proxy over real sockets: real TLS on both sides, the policy as people write it, and the caller found by the
-//! kernel's account of this very process.
+//! The proxy over real sockets: real TLS on both sides, the policy as people write it, and the caller identified by the
+//! kernel as this process.
 
 mod attack_methods;
 mod attacks;

@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 const WORD: &str = "word-of-the-run";
 const READ: &str = "        protocol: rest\n        access: full\n        enforcement: enforce";
 
-/// Stops what holds the word, and keeps where it was seen.
+/// Stops messages with the word, and records where it saw it.
 fn looking() -> (LeakWatcher, Arc<Mutex<Vec<String>>>) {
     let seen = Arc::<Mutex<Vec<String>>>::default();
     let kept = Arc::clone(&seen);

@@ -1,4 +1,4 @@
-//! Requests that a server may read otherwise than the proxy: none of them gets more than the rules allow.
+//! Requests that a server may interpret differently from the proxy: none of them gets more than the rules allow.
 
 use super::lab::{Kind, LabConfig, rule, server, start_lab, talk};
 use crate::event::ConnectionDecision::{Allowed, Denied};

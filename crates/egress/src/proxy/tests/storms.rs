@@ -1,4 +1,4 @@
-//! Upstreams and clients at their worst: their cost is bounded, the events say what happened, and others go on.
+//! Hostile upstreams and clients: their cost is bounded, the events say what happened, and other connections continue.
 
 use super::lab::{Kind, Lab, LabConfig, Trust, rule, server, start_lab, talk};
 use crate::event::ConnectionDecision::{Allowed, Denied, Failed};
@@ -168,7 +168,7 @@ async fn five_thousand_connections_are_bounded_and_others_go_on() {
         for _ in 0..100 {
             held.push(TcpStream::connect(lab.proxy).await.unwrap());
         }
-        // Ours, those that were given a place, and one that waits for it.
+        // Ours, those with a slot, and one that waits for a slot.
         assert!(open_descriptors() < before + 100 + 32 + 32, "wave {wave}: {}", open_descriptors());
     }
     let authority = format!("api.test:{}", server.port);

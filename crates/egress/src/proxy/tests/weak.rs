@@ -29,7 +29,7 @@ pub(super) enum Defence {
 
 pub(super) struct Without {
     defence: Defence,
-    /// The last head as it came: what was not understood is passed on like this.
+    /// The last head as it came: without this defence, it is passed on unparsed.
     received: Mutex<Vec<u8>>,
     decided: AtomicUsize,
 }
@@ -72,7 +72,7 @@ impl Defences for Without {
 
     fn canonical_path(&self, path: &str, slash: EncodedSlash) -> Result<CanonicalPath, PathError> {
         if self.defence == Defence::Paths {
-            // Every byte for itself, as if the path had no other spelling.
+            // Every byte as it is, as if the path had no other spelling.
             let literal = path.replace("..", "dots").replace('%', "percent").replace("//", "/slash/");
             return CanonicalPath::new(&literal, slash);
         }
@@ -111,7 +111,7 @@ fn parse_forgivingly(bytes: &[u8]) -> Result<RequestHead, HeadError> {
     RequestHead::of(method.as_bytes(), path.as_bytes(), HttpVersion::Http11, fields)
 }
 
-/// Believes the name that a program gives itself.
+/// Trusts the name that a program gives itself.
 pub(super) struct ByOwnName(pub(super) Arc<ProcIdentifier>);
 
 impl Identify for ByOwnName {

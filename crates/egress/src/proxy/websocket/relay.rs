@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::io::{AsyncWriteExt, WriteHalf};
 use tokio::sync::Notify;
 
-/// For the other side to close as well.
+/// How long to wait for the other side to close as well.
 const CLOSE_TIME: Duration = Duration::from_secs(5);
 /// A close frame holds at most 125 bytes, two of which are the code.
 const MAX_REASON_BYTES: usize = 120;

@@ -35,7 +35,7 @@ pub struct DeliverySummary {
     pub attempts: u32,
     /// When it is sent next; absent if it was given up.
     pub next_attempt: Option<String>,
-    /// What the receiver answered to the last attempt.
+    /// The receiver's status for the last attempt.
     pub status: Option<u16>,
     /// Why the last attempt failed.
     pub problem: Option<String>,

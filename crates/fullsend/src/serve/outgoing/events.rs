@@ -1,5 +1,5 @@
-//! Finds what outgoing webhooks report, in the directory of runs and in the store of sessions. What other processes do counts as
-//! well: a run from a terminal, a wake of a worker. A look takes at most a twentieth of the time.
+//! Finds events for outgoing webhooks, in the directory of runs and in the store of sessions. Events of other processes
+//! count as well: a run from a terminal, a wake of a worker. Searching takes at most a twentieth of the time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -16,14 +16,14 @@ use crate::record::store;
 use crate::serve::Server;
 use crate::serve::runs::RunSummary;
 
-/// The shortest time between two looks, and how much longer than a look the pause after it is.
+/// The shortest pause between two searches, and the ratio of a pause to the search before it.
 const MIN_PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_FACTOR: u32 = 19;
-/// Without a change in the store, sessions are looked at after this time.
+/// Without a change in the store, sessions are searched after this time.
 const MAX_QUIET: Duration = Duration::from_secs(30);
 
-/// The first look for events of a kind reports nothing: it only takes what is there. Done before the server answers, so that
-/// everything after its start is reported.
+/// The first search for events of a kind reports nothing: it only records the existing ones. It happens before the
+/// server answers, so that everything after its start is reported.
 pub(super) fn begin(server: &Server, outgoing: &Outgoing) {
     let is_new = |kind: &WebhookEventKind| {
         outgoing.wants(*kind) && matches!(outgoing.outbox.reported(*kind), Ok(None))
@@ -36,7 +36,7 @@ pub(super) fn begin(server: &Server, outgoing: &Outgoing) {
     }
 }
 
-/// Looks until the process ends.
+/// Searches until the process ends.
 pub(super) fn watch(server: &Server, outgoing: &Outgoing) {
     let mut runs = RunWatch::default();
     let mut sessions = SessionWatch::default();
@@ -52,8 +52,8 @@ pub(super) fn watch(server: &Server, outgoing: &Outgoing) {
     }
 }
 
-/// Reports what is there and was not, and forgets what is there no longer where `may_forget` allows: what only could not be read
-/// would be reported twice.
+/// Reports new events, and forgets those that are gone if `may_forget` allows it: an event that was only unreadable for
+/// a moment would be reported twice.
 fn compare(
     outgoing: &Outgoing,
     kind: WebhookEventKind,
@@ -78,7 +78,7 @@ fn compare(
 struct RunWatch {
     /// What was compared last.
     ended: Option<BTreeSet<String>>,
-    /// Runs whose runner was gone at the last look: one that has just made its log may not hold it yet.
+    /// Runs without a runner at the last search: a runner that has just created its log may not have locked it yet.
     suspected: BTreeSet<String>,
 }
 
@@ -124,7 +124,7 @@ struct SessionWatch {
     looked: Option<Instant>,
 }
 
-/// Why sessions could not be looked at.
+/// Why sessions could not be searched.
 #[derive(Debug)]
 pub(super) enum WatchError {
     Outbox(OutboxError),
@@ -173,7 +173,7 @@ impl SessionWatch {
         let has_changed = sessions.wait(WaitFor::Events, Duration::ZERO)?;
         let is_late = self.looked.is_none_or(|looked| looked.elapsed() > MAX_QUIET);
         if has_changed || is_late {
-            // A store that fails is opened again at the next look.
+            // A store that fails is opened again at the next search.
             report_sessions(&mut sessions, outgoing)?;
             self.looked = Some(Instant::now());
         }
@@ -217,8 +217,8 @@ fn report_sessions(sessions: &mut Sessions, outgoing: &Outgoing) -> Result<(), W
     Ok(())
 }
 
-/// What a session has to report now, each with its own key. Inputs are left out: `GET /v1/sessions/ID` shows them to those who may
-/// read.
+/// The events of a session now, each with its own key. Inputs are left out: `GET /v1/sessions/ID` shows them to those
+/// who may read.
 fn session_events(session: &Session) -> Vec<(WebhookEventKind, String, Json)> {
     let Session { header, state, .. } = session;
     let id = header.id;

@@ -1,6 +1,6 @@
-//! Webhooks that the server sends: what happened to runs and sessions, in the form and with the signature of Standard Webhooks.
-//! An event is queued on disk before it counts as reported, and a delivery stays queued until its receiver took it, so that a
-//! restart loses none. A receiver drops what comes twice by its `webhook-id`.
+//! Webhooks that the server sends: what happened to runs and sessions, in the form and with the signature of Standard
+//! Webhooks. An event is queued on disk before it counts as reported, and a delivery stays queued until its receiver
+//! took it, so that a restart loses none. A receiver can drop duplicates by their `webhook-id`.
 
 mod deliveries;
 mod events;
@@ -24,7 +24,7 @@ use super::Server;
 use crate::event::log::sha256;
 use crate::fetch::HostNetwork;
 
-/// Until another server that uses the same outbox has ended.
+/// How often to check whether another server with the same outbox has ended.
 const LOCK_PAUSE: Duration = Duration::from_secs(2);
 
 /// The webhooks that a server sends, and what waits to be sent.
@@ -38,7 +38,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Opens the outbox in the server's directory. `source` names what is reported about: the runs and the store.
+    /// Opens the outbox in the server's directory. `source` identifies the runs and the store that are reported.
     pub fn open(
         directory: &Path,
         source: &str,
@@ -68,14 +68,14 @@ impl Outgoing {
         self.webhooks.iter().map(|webhook| webhook.name.as_str()).collect()
     }
 
-    /// How many attempts ended so since the server began: the webhook, the result, the number.
+    /// How many attempts ended with each result since the server started: webhook, result, number.
     pub(super) fn attempts(&self) -> Vec<(String, &'static str, u64)> {
         self.sender.attempts()
     }
 }
 
-/// Takes what is there as known, and starts the threads that find events and send them. They end with the process: what was being
-/// sent is sent again.
+/// Records existing events as known, and starts the threads that find and send events. They end with the process: a
+/// delivery that was in progress is sent again.
 pub fn start(server: &Arc<Server>) {
     let Some(outgoing) = &server.outgoing else { return };
     events::begin(server, outgoing);

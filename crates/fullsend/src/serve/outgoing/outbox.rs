@@ -33,15 +33,16 @@ PRAGMA user_version = 1;
 ";
 const VERSION: i64 = 1;
 
-/// The key that says that events of a kind were looked for before. What was there at that first look is not reported.
+/// The key that marks that events of a kind were searched before. Events that existed at the first search are not
+/// reported.
 const BASELINE: &str = "";
 
 /// How many given-up deliveries are listed; older ones are removed.
 const MAX_DEAD: i64 = 1000;
-/// How many deliveries wait for one webhook. Further ones are given up at once, so that one receiver that is down keeps nothing
-/// from the others.
+/// How many deliveries wait for one webhook. Further ones are given up at once, so that one unavailable receiver does
+/// not delay the others.
 const MAX_WAITING: i64 = 10_000;
-/// The longest wait for a delivery; then the outbox is asked again.
+/// The longest wait for a delivery before the outbox is read again.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -147,7 +148,7 @@ impl Outbox {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The keys that were reported, or `None` if events of this kind were never looked for.
+    /// The keys that were reported, or `None` if events of this kind were never searched.
     pub(super) fn reported(&self, kind: WebhookEventKind) -> Result<Option<BTreeSet<String>>, OutboxError> {
         let step = "be read";
         let connection = self.lock();
@@ -158,7 +159,7 @@ impl Outbox {
         Ok(keys.remove(BASELINE).then_some(keys))
     }
 
-    /// Takes what is there at the first look. None of it is reported.
+    /// Records the events of the first search as known. None of them is reported.
     pub(super) fn begin(&self, kind: WebhookEventKind, keys: &BTreeSet<String>) -> Result<(), OutboxError> {
         let step = "be written";
         let mut connection = self.lock();
@@ -210,7 +211,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Forgets events that are there no longer: a dead letter that was retried may die again.
+    /// Forgets events that are gone: a dead letter that was retried may become one again.
     pub(super) fn forget(&self, kind: WebhookEventKind, keys: &[String]) -> Result<(), OutboxError> {
         let step = "be written";
         let mut connection = self.lock();
@@ -260,7 +261,7 @@ impl Outbox {
         remove_oldest_dead(&connection)
     }
 
-    /// Gives up what is queued for webhooks that the file no longer has.
+    /// Gives up deliveries for webhooks that are no longer in the file.
     pub(super) fn give_up_others(&self, names: &[&str]) -> Result<(), OutboxError> {
         let step = "be written";
         let connection = self.lock();

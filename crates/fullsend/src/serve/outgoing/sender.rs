@@ -30,7 +30,7 @@ const PAUSES: [Duration; 9] = [
     Duration::from_secs(10 * 3600),
 ];
 
-/// After an error of the outbox.
+/// The pause after an error of the outbox.
 const ERROR_PAUSE: Duration = Duration::from_secs(5);
 
 /// How an attempt ended.
@@ -153,7 +153,7 @@ fn as_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// `None`: after so many attempts a delivery is given up.
+/// `None`: this was the last attempt, and the delivery is given up.
 fn next_pause(attempts: u32) -> Option<Duration> {
     PAUSES.get(usize::try_from(attempts).ok()?.checked_sub(1)?).copied()
 }

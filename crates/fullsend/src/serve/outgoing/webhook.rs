@@ -22,7 +22,7 @@ choice! {
 
 /// A webhook that the server sends.
 pub struct OutgoingWebhook {
-    /// How lists, logs and metrics call it. They never show its address, whose path may be a secret.
+    /// Its name in lists, logs and metrics. They never show its address, whose path may be a secret.
     pub name: String,
     pub address: WebAddress,
     /// `whsec_` and the key in base64.

@@ -1,4 +1,4 @@
-//! Which requests pass, and what is charged when a client or a vendor does not play by the rules.
+//! Which requests pass, and what is charged when a client or a vendor misbehaves.
 
 use super::*;
 use crate::AllowedFeatures;
@@ -119,7 +119,7 @@ fn documents_system_texts_and_tool_descriptions_are_inspected() {
     assert!(!sent.contains("s3cret") && sent.matches("[gone]").count() == 8, "{sent}");
 }
 
-/// What was charged for the one exchange.
+/// The cost of the single request.
 fn charged(gateway: &TestGateway) -> (TokenUsage, bool) {
     gateway.endings(1);
     let events = gateway.events();

@@ -23,7 +23,7 @@ pub(super) struct ResponsesRequest {
     pub(super) temperature: Option<Value>,
     pub(super) top_p: Option<Value>,
     pub(super) truncation: Option<String>,
-    // Not for the model: what to store, cache and count, and how to be served.
+    // Fields that do not concern the model: storage, cache, usage, service tier.
     store: Option<IgnoredAny>,
     include: Option<IgnoredAny>,
     stream_options: Option<IgnoredAny>,

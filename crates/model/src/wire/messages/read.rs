@@ -65,7 +65,7 @@ struct ToolForm {
     input_schema: Value,
 }
 
-/// Either one string or a list of blocks, wherever the format has content.
+/// Content: one string or a list of blocks.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Content {
@@ -242,7 +242,7 @@ impl UsageForm {
     }
 }
 
-/// The usage object of an answer or of a stream event; a form that we cannot read counts as nothing reported.
+/// The usage object of an answer or of a stream event; an unknown form counts as no report.
 pub fn read_usage(value: &Value) -> TokenUsage {
     UsageForm::deserialize(value).map(UsageForm::into_neutral).unwrap_or_default()
 }

@@ -7,7 +7,7 @@ use crate::wire::sse::SseFrame;
 use crate::wire::{ContentBlock, Delta, TokenUsage};
 use serde_json::{Value, json};
 
-/// What one frame says. Frames without a meaning for us (`ping`, future kinds) say nothing.
+/// The meaning of one frame. Frames that we do not need (`ping`, future kinds) have none.
 pub fn read_frame(frame: &SseFrame) -> Result<Vec<Delta>, WireError> {
     let value: Value = parse(FORMAT, frame.data.as_bytes())?;
     let block = value.get("index").and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());

@@ -45,7 +45,7 @@ impl ResponsesReader {
                 self.with_input.insert(block);
                 vec![Delta::ToolInput { block, json: delta() }]
             }
-            // The whole text follows in this very frame: what was held back must be judged before.
+            // This frame repeats the whole text, so the text that was held back must be judged before.
             "response.output_text.done" | "response.refusal.done" => vec![Delta::BlockEnd { block }],
             "response.output_item.done" => self.item_done(block, &value["item"]),
             "response.completed" | "response.incomplete" => {
@@ -105,7 +105,7 @@ pub fn set_text(frame: SseFrame, text: &str) -> SseFrame {
     SseFrame { event: frame.event, data: value.to_string() }
 }
 
-/// A message in the place of another item; it counts on from that item's first frame.
+/// A message that replaces another item; its numbers continue from that item's first frame.
 pub fn text_block(like: &SseFrame, block: usize, text: &str) -> Vec<SseFrame> {
     let first: Value = serde_json::from_str(&like.data).unwrap_or_default();
     let sequence = first["sequence_number"].as_u64().unwrap_or(0);
@@ -115,7 +115,7 @@ pub fn text_block(like: &SseFrame, block: usize, text: &str) -> Vec<SseFrame> {
     frames
 }
 
-/// The last frame repeats every item: messages stand in it for the calls that did not pass.
+/// The last frame repeats every item; in it, messages replace the calls that did not pass.
 pub fn without_calls(frame: SseFrame, denied: &BTreeMap<usize, String>) -> SseFrame {
     let Ok(mut value) = serde_json::from_str::<Value>(&frame.data) else { return frame };
     for (block, text) in denied {
@@ -186,7 +186,7 @@ impl ResponsesWriter {
                 let body = json!({"response": {"id": self.id, "status": "failed", "error": error}});
                 vec![self.frame("response.failed", body)]
             }
-            // Thinking has no form here without the vendor's encryption; the end is said by the last response.
+            // Thinking cannot be written here without the vendor's encryption; the last response marks the end.
             Delta::Thinking { .. } | Delta::Signature { .. } | Delta::Usage(_) | Delta::End => Vec::new(),
         }
     }

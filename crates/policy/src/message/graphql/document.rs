@@ -1,8 +1,8 @@
-//! A GraphQL document with operations and fragments, parsed in full, and what each operation asks for at its root: fields by
-//! their own names, not their aliases, through fragments, whatever a directive says about them.
+//! A GraphQL document with operations and fragments, parsed in full, and what each operation asks for at its root:
+//! fields by their own names, not their aliases, through fragments, and regardless of directives.
 //!
-//! Parsed by hand: the grammar of requests is small, every byte must have one meaning, and the depth is bounded. The crates for
-//! it also parse schemas, bring a parser library with them, and forgive.
+//! Parsed by hand: the grammar of requests is small, every byte must have one meaning, and the depth is bounded. The
+//! crates for it also parse schemas, depend on a parser library, and accept invalid documents.
 
 use std::collections::{HashMap, HashSet};
 

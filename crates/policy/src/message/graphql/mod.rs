@@ -1,5 +1,5 @@
-//! GraphQL over HTTP: a document in a GET's query or in the body of a POST, alone or in a batch, or the id of a stored one.
-//! Every operation of a document is decided, whichever of them the request selects.
+//! GraphQL over HTTP: a document in a GET's query or in the body of a POST, alone or in a batch, or the id of a stored
+//! one. Every operation of a document is decided, not only the selected one.
 
 mod document;
 mod lexer;

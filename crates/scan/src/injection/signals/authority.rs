@@ -1,4 +1,4 @@
-//! Speaking with a voice that the text does not have: the system's, the vendor's, an administrator's.
+//! Claiming an authority that the text does not have: the system's, the vendor's, an administrator's.
 
 use super::super::signal::SignalFamily::AuthorityClaim;
 use super::super::signal::{Signal, sign, sign_around};
@@ -47,7 +47,7 @@ pub(super) const SIGNALS: &[Signal] = &[
         "<important|<admin|<override|<urgent|<information>|<hidden|<command>|<instruction",
         r"<(?:important|admin\w*|override\w*|urgent\w*|information|hidden\w*|command|instructions?\w*)>.{0,200}?\b(?:you (?:must|should|need to|have to|are)|ignore|disregard|do not (?:tell|mention)|before (?:you|using|doing)|first,? (?:you|read|run|send)|the user (?:wants|asked|has))\b",
     ),
-    // Turns of a conversation that never was.
+    // Turns of an invented conversation.
     sign(
         AuthorityClaim,
         3,

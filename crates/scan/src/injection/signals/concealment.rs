@@ -1,4 +1,4 @@
-//! Keeping something from the person in charge. The strongest sign there is: honest instructions have no reason for it.
+//! Hiding something from the person in charge. This is the strongest sign: honest instructions have no reason for it.
 
 use super::super::signal::SignalFamily::Concealment;
 use super::super::signal::{Signal, sign, sign_around};

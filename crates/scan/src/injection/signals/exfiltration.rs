@@ -1,4 +1,4 @@
-//! Sending out what should stay: environment, keys, files, history, the prompt itself.
+//! Sending out private data: environment, keys, files, history, the prompt itself.
 
 use super::super::signal::SignalFamily::Exfiltration;
 use super::super::signal::{Signal, sign, sign_around};

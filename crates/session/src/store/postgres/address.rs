@@ -148,7 +148,7 @@ fn decode(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Fills what the URL leaves open from the service file, and checks that the rest is there.
+/// Fills missing parts of the URL from the service file, and checks that nothing else is missing.
 fn complete(config: &mut Config, own: &BTreeMap<String, String>) -> Result<(), StoreError> {
     let missing = "write postgres://USER@HOST/DATABASE";
     if config.get_user().is_none() {
@@ -187,7 +187,7 @@ fn tls_settings(
     let (ssl_mode, verification) = match mode.as_str() {
         "disable" => (SslMode::Disable, TlsVerification::None),
         "prefer" | "allow" => (SslMode::Prefer, TlsVerification::None),
-        // As with the server's own clients: who names authorities wants them checked.
+        // As in the server's own clients, named authorities imply that the certificate is checked.
         "require" if root_certificates.is_some() => (SslMode::Require, TlsVerification::Authority),
         "require" => (SslMode::Require, TlsVerification::None),
         "verify-ca" => (SslMode::Require, TlsVerification::Authority),
@@ -258,7 +258,7 @@ fn password_from_file(
     })
 }
 
-/// The fields of a line, which colons separate. A backslash takes the next character as it is.
+/// The fields of a line, which colons separate. A backslash escapes the next character.
 fn split_fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut characters = line.chars();

@@ -44,7 +44,7 @@ impl std::error::Error for CallError {
     }
 }
 
-/// The server's own words, or the cause of a broken connection: the library says only "db error".
+/// The server's own message, or the cause of a broken connection: the library reports only "db error".
 fn describe(error: &tokio_postgres::Error) -> String {
     if let Some(server) = error.as_db_error() {
         return format!("{} (SQLSTATE {})", server.message(), server.code().code());
@@ -133,7 +133,7 @@ impl BlockingClient {
         Ok(Self { executor, client, notifications, call_timeout: limit, is_broken: false })
     }
 
-    /// Whether the connection can be used. It looks for an end of the connection that has arrived meanwhile.
+    /// Whether the connection can be used. It checks whether the connection was closed meanwhile.
     pub(crate) fn is_usable(&self) -> bool {
         let look = async { timeout(Duration::ZERO, std::future::pending::<()>()).await };
         drop(self.executor.block_on(look));
@@ -194,7 +194,7 @@ fn call<T>(
     match executor.block_on(async { timeout(limit, work).await }) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => {
-            // An error that the server reports leaves the connection in order.
+            // The connection is still usable after an error that the server reports.
             *is_broken |= error.as_db_error().is_none();
             Err(CallError::Server(error))
         }

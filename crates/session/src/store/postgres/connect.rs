@@ -57,7 +57,7 @@ pub(crate) fn check_version(client: &mut BlockingClient) -> Result<bool, StoreEr
     if found <= known {
         return Ok(found == known);
     }
-    // A newer program migrated the store. This one may go on if that program says so.
+    // A newer program migrated the store. This one may continue if that program allows it.
     let sql = "SELECT minimum FROM fullsend.compatibility";
     let minimum: i64 = client.query_one(sql, &[]).map_err(at(step))?.try_get(0).unwrap_or(i64::MAX);
     if minimum <= known { Ok(true) } else { Err(StoreError::Version { found, known }) }

@@ -1,5 +1,5 @@
-//! The store for several machines: a PostgreSQL server. A claim skips rows that another claim has locked. A writer that loses a
-//! race decides again. Those who wait get a notification of what may start a wake or stop a run.
+//! The store for several machines: a PostgreSQL server. A claim skips rows that another claim has locked. A writer that
+//! loses a race decides again. Waiting threads get a notification if a write may start a wake or stop a run.
 
 mod address;
 mod children;

@@ -31,7 +31,7 @@ const MAX_REMEMBERED: usize = 1_000;
 
 pub(crate) const CHANNEL: &str = "fullsend_sessions";
 
-/// A payload that every waiting thread takes for its own: notifications may have been missed.
+/// A payload that matches for every waiting thread: notifications may have been missed.
 const ALL: &str = "*";
 
 pub(crate) struct Pool {
@@ -108,7 +108,7 @@ impl Pool {
         Ok(())
     }
 
-    /// A connection that answers as far as is known. A failed call is not repeated here: the caller knows whether it may be.
+    /// A connection that probably works. A failed call is not repeated here: the caller knows whether it may be.
     pub(crate) fn take(self: &Arc<Self>) -> Result<PooledConnection, StoreError> {
         let deadline = Instant::now() + self.address.options.call_timeout;
         let mut connections = lock(&self.connections);
@@ -182,7 +182,7 @@ impl Pool {
         lock(&self.received).last
     }
 
-    /// Waits for a notification after number `seen` that fits. Returns whether one arrived, or may have been missed.
+    /// Waits for a matching notification after number `seen`. Returns whether one arrived, or may have been missed.
     pub(crate) fn wait(
         &self,
         seen: &mut u64,
@@ -277,7 +277,7 @@ impl Received {
         }
     }
 
-    /// Whether a notification after number `seen` fits. All are seen then.
+    /// Whether a notification after number `seen` matches. Marks all as seen.
     fn take(&self, seen: &mut u64, fits: &dyn Fn(&str) -> bool) -> bool {
         let new = usize::try_from(self.last - *seen).unwrap_or(usize::MAX);
         *seen = self.last;
@@ -290,7 +290,7 @@ impl Received {
 pub(crate) struct PooledConnection {
     pool: Arc<Pool>,
     connection: Option<PostgresConnection>,
-    /// Whether it goes back to those who wait.
+    /// Whether it returns to receiving notifications.
     is_listener: bool,
 }
 
@@ -327,7 +327,7 @@ impl Drop for PooledConnection {
         if connection.client.is_usable() {
             connections.idle.push((connection, Instant::now()));
         } else {
-            // The others were made before the fault, too.
+            // The other connections are older than the fault, too.
             connections.open -= 1 + connections.idle.len();
             connections.idle.clear();
         }

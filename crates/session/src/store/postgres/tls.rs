@@ -20,7 +20,7 @@ use tokio_rustls::TlsConnector;
 /// How the server's certificate is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum TlsVerification {
-    /// Not at all: the connection is encrypted, but the server can be an impostor.
+    /// Not at all: the connection is encrypted, but the server is not verified.
     #[default]
     None,
     /// It was issued by a trusted authority.

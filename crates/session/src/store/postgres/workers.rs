@@ -8,7 +8,7 @@ use super::decode::column;
 use crate::log::time::Timestamp;
 use crate::store::{StoreError, StoredWorker, rows};
 
-/// One statement: its own transaction. A row that another worker forgets or writes now is left to that worker.
+/// One statement: its own transaction. A row that another worker removes or writes now is skipped.
 const PUT: &str = "
     WITH forgotten AS (
       DELETE FROM fullsend.workers WHERE name IN

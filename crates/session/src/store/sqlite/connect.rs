@@ -49,7 +49,7 @@ pub(crate) fn check_version(connection: &Connection) -> Result<bool, StoreError>
     if found <= known {
         return Ok(found == known);
     }
-    // A newer program migrated the store. This one may go on if that program says so.
+    // A newer program migrated the store. This one may continue if that program allows it.
     let minimum = connection.query_row("SELECT minimum FROM compatibility", [], |row| row.get::<_, i64>(0));
     match minimum {
         Ok(minimum) if minimum <= known => Ok(true),

@@ -1,5 +1,6 @@
-//! The workers of a store, in a file of their own beside it. Who waits for due sessions watches the store's file for changes,
-//! and a heartbeat is none. The file is not flushed to the disk: a power cut may lose it, and it is made again.
+//! The workers of a store, in a file of their own beside it. A thread that waits for due sessions watches the store's
+//! file for changes, and a heartbeat must not wake it. The file is not flushed to the disk: a power cut may lose it,
+//! and it is created again.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
