@@ -373,8 +373,8 @@ fn paths_that_leave_the_layer() {
     for (path, said) in [
         ("/etc/passwd", "must be a path inside its layer"),
         ("~/agent.md", "must be a path inside its layer"),
-        ("../agents/a.md", "climbs out of it with `..`"),
-        ("agents/../../a.md", "climbs out of it with `..`"),
+        ("../agents/a.md", "leaves it with `..`"),
+        ("agents/../../a.md", "leaves it with `..`"),
         ("\"agents/a\\0.md\"", "must not contain control characters"),
         ("''", "must not be empty"),
         ("./", "names no file"),

@@ -180,7 +180,7 @@ fn the_file_is_written_and_checked() {
         (stale.code, stale.err.as_str()),
         (
             3,
-            "fullsend: .github/workflows/fullsend.yml is not what the harnesses say\n  help: write it with `fullsend ci render github --write`\n"
+            "fullsend: .github/workflows/fullsend.yml does not match the harnesses\n  help: write it with `fullsend ci render github --write`\n"
         )
     );
     world.write("repo/.fullsend/harness/hello.yaml", harness + "trigger: evnt\n");

@@ -111,7 +111,7 @@ fn refusals() -> Vec<Refusal> {
             "weights file of the learned scanner is not on this host",
             4,
         ),
-        refusal("runtime: native\nproviders: [model, api]\n", "it is too short to be kept secret", 4)
+        refusal("runtime: native\nproviders: [model, api]\n", "it is too short to be masked", 4)
             .with(&[("providers/api.yaml", "name: api\ntype: github\ncredentials: {GH_TOKEN: '${SHORT}'}\n")])
             .set(&[("SHORT", "abc")]),
         refusal("runtime: native\nproviders: [model, api]\n", "/none cannot be read", 4)

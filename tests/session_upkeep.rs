@@ -36,7 +36,7 @@ fn a_wake_is_queued_and_cancelled() {
     for (bad, why) in [
         (&["--in", "soon"][..], "not a length of time"),
         (&["--at", "tomorrow"], "not a time"),
-        (&["--cron", "every monday"], "has no time"),
+        (&["--cron", "every monday"], "is not valid or never occurs"),
         (&["--cancel", "look"], "no queued wake has this id or key"),
     ] {
         let refused = world.run(&[&["session", "wake", &id], bad].concat());

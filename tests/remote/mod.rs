@@ -393,7 +393,7 @@ fn an_agent_fetches_skills_while_it_runs() {
         "no allowed prefix covers",
         "it was changed",
         "must be an https URL",
-        "5 skills were asked for already, and the harness allows no more",
+        "5 skills were requested already, and the harness allows no more",
         "+  help: ",
     ] {
         assert!(diff.contains(expected), "{expected}: {diff}");

@@ -83,7 +83,7 @@ impl RequestedOperation {
         }
     }
 
-    /// As rules speak about it.
+    /// In the form that rules use.
     pub fn operation(&self) -> Operation {
         match self {
             Self::Rpc { method, tool } => Operation::Rpc(RpcCall::new(method, tool.as_deref())),

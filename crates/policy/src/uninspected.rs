@@ -16,7 +16,7 @@ pub fn uninspected(policy: &Policy) -> Vec<Diagnostic> {
         };
         if endpoint.protocol == Protocol::Sql {
             return Diagnostic::error("not-inspected", endpoint.at, "protocol sql cannot be enforced")
-                .label("SQL statements are not parsed, so that no rule could hold")
+                .label("SQL statements are not parsed, so no rule can be enforced")
                 .help(
                     "remove `protocol` and its rules to allow the whole connection, or remove the endpoint",
                 );

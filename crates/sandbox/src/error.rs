@@ -64,7 +64,7 @@ impl fmt::Display for StartError {
             }
             Self::TooWeak { part, reason } => write!(
                 f,
-                "sandbox: {part} cannot be enforced here ({reason}); name it in accept_weaker to go on without"
+                "sandbox: {part} cannot be enforced here ({reason}); name it in accept_weaker to continue without it"
             ),
             Self::InitDied { after, how } => {
                 write!(f, "sandbox: init {how} after step {after}; {}", after.advice())

@@ -69,7 +69,7 @@ impl CredentialStore {
 fn read_printed(printed: &Secret) -> Result<AwsKey, SubstituteError> {
     let read: PrintedKey = serde_json::from_str(printed.reveal()).map_err(|_| SubstituteError::Source {
         key: AWS_CREDENTIALS.to_owned(),
-        error: CredentialFetchError::new("it is not what a credential_process prints"),
+        error: CredentialFetchError::new("it is not the JSON output of a credential_process"),
     })?;
     let PrintedKey { access_key_id, secret_access_key, session_token } = read;
     Ok(AwsKey {

@@ -33,12 +33,11 @@ impl BodyRules {
         most: u64,
     ) -> Result<Self, Refusal> {
         if head.is_websocket() {
-            let detail = "the rules of this endpoint speak about bodies, and a websocket has none";
+            let detail = "the rules of this endpoint apply to bodies, and a websocket has none";
             return Err(Refusal::path(detail.to_owned()));
         }
         if readings::methods(head, &query)?.len() > 1 {
-            let detail =
-                "the request replaces its method, and the rules of this endpoint speak about its body";
+            let detail = "the request replaces its method, and the rules of this endpoint apply to its body";
             return Err(Refusal::unreadable(detail.to_owned()));
         }
         Ok(Self { paths, query, most })

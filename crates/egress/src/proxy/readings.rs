@@ -127,7 +127,7 @@ pub(super) fn check_body(head: &RequestHead) -> Result<(), Refusal> {
         Framing::None | Framing::Length(0) => Ok(()),
         _ if !needs_none => Ok(()),
         _ => Err(Refusal::unreadable(format!(
-            "a {} request with a body: a server that ignores the body would take it for another request",
+            "a {} request with a body: a server that ignores the body would read it as another request",
             head.method
         ))),
     }

@@ -37,7 +37,7 @@ pub fn check(harness: &Harness, problems: &mut Vec<Diagnostic>) {
                 .help("leave them out, or name a `url`"),
             ),
             (Some(_), None) if server.tools.is_some() => problems.push(
-                wrong(format!("the MCP server `{name}` is a program: `tools` holds only for a `url`"))
+                wrong(format!("the MCP server `{name}` is a program: `tools` applies only to a `url`"))
                     .help("leave it out, or list the tools in the agent's `tools`"),
             ),
             (None, Some(_)) if !server.args.0.is_empty() || !server.env.0.is_empty() => problems.push(

@@ -195,7 +195,7 @@ pub fn replaced(library: &mut Library, files: &[ProviderFile]) -> Vec<Diagnostic
         let theirs = library.layers.get(LayerKind::Organisation).and_then(|layer| layer.find(plain));
         let Some(Ok(source)) = theirs.map(|theirs| library.source(&theirs)) else { continue };
         let message = format!(
-            "the organisation's provider `{}` is replaced here, and with it where its key may go",
+            "the organisation's provider `{}` is replaced here, so its key may go to other servers",
             file.provider.name.value
         );
         warnings.push(

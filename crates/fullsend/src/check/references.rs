@@ -63,9 +63,10 @@ pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diag
 /// A name without a registry is a path.
 fn missing_image(library: &Library, path: &LocalPath, at: Span) -> Option<Diagnostic> {
     let problem = *library.find(path, at, "image").err()?;
-    Some(problem.help(
-        "an image in a registry is named with it: REGISTRY/NAME:TAG, such as docker.io/library/debian:12",
-    ))
+    Some(
+        problem
+            .help("name an image with its registry: REGISTRY/NAME:TAG, such as docker.io/library/debian:12"),
+    )
 }
 
 /// A plugin's directory, which was found.

@@ -130,7 +130,7 @@ fn compare(path: &Path, system: CiSystem, text: &str) -> Result<Exit, Failure> {
             writeln!(std::io::stdout().lock(), "{shown} is up to date")?;
             return Ok(Exit::Done);
         }
-        Ok(_) => format!("{shown} is not what the harnesses say"),
+        Ok(_) => format!("{shown} does not match the harnesses"),
         Err(error) => format!("cannot read {shown}: {error}"),
     };
     let help = format!("write it with `fullsend ci render {} --write`", system.word());

@@ -173,7 +173,7 @@ impl ConfigurationOptions {
                 Some(text) if text.contains("://") => {
                     return Err(Failure::new(
                         Exit::Invalid,
-                        format!("`org` is at {text}, and fetching is not built yet"),
+                        format!("`org` is at {text}, and fetching it is not supported yet"),
                     )
                     .help("check the organisation's repository out and give its path"));
                 }
@@ -273,7 +273,7 @@ impl Trusted {
         match trusted::is_tracked(&self.top, &directory) {
             Ok(false) => Ok(None),
             Ok(true) => Err(missing(format!("{named} {directory} is not in `{}`", self.reference))
-                .help("what a pull request adds does not decide about it: merge the directory first")),
+                .help("a directory that a pull request adds is not used: merge it first")),
             Err(error) => Err(missing(error.to_string())),
         }
     }
@@ -281,7 +281,7 @@ impl Trusted {
 
 fn unread(error: &TrustedError, reference: &str) -> Failure {
     Failure::new(Exit::Missing, error.to_string()).help(format!(
-        "the repository's .fullsend is read from `{reference}`, not from what a pull request brings: fetch that commit first (git fetch origin), or name another with --config-ref"
+        "the repository's .fullsend is read from `{reference}`, not from the pull request: fetch that commit first (git fetch origin), or name another with --config-ref"
     ))
 }
 

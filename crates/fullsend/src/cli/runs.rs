@@ -193,9 +193,7 @@ fn check(run: &StoredRun, key: Option<&Path>, as_json: bool) -> Result<Exit, Fai
     } else if problems.is_empty() {
         let signature = match &key {
             Some(key) => format!("; signed by the key {}", key.id()),
-            None if statement::is_signed(run) => {
-                "; it is signed, and --key PUB says whether by you".to_owned()
-            }
+            None if statement::is_signed(run) => "; it is signed: --key PUB checks by whom".to_owned(),
             None => "; it is not signed".to_owned(),
         };
         writeln!(out, "{}: verified: the chain of events, the record and every digest{signature}", run.id)?;

@@ -20,7 +20,7 @@ const FILES: &str = "start-";
 pub struct RunStarter {
     pub layers: ConfigurationOptions,
     pub runs: PathBuf,
-    /// Holds the files of runs that go on.
+    /// Holds the files of running runs.
     pub directory: PathBuf,
     /// Variables of the server that no run gets.
     pub withheld: Vec<String>,

@@ -79,7 +79,7 @@ fn test(arguments: &TestArguments) -> Result<Exit, Failure> {
     let event = event_file::read(path, kind.as_deref())?;
     let evaluated = match &event {
         None if arguments.list => {
-            super::write_stderr("no trigger is about such an event\n");
+            super::write_stderr("triggers do not support this kind of event\n");
             Vec::new()
         }
         None => return Err(starts_nothing(path, kind.as_deref())),

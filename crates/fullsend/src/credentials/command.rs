@@ -73,7 +73,7 @@ impl CredentialCommand {
             return Err(format!("the command ended with {}{}", ended.code(), last_line(complaint)));
         }
         if said.len() as u64 > MAX_BYTES {
-            return Err(format!("the command said more than {MAX_BYTES} bytes"));
+            return Err(format!("the command printed more than {MAX_BYTES} bytes"));
         }
         read(said, Moment::now())
     }
@@ -88,23 +88,23 @@ fn last_line(complaint: &str) -> String {
 
 fn read(said: &str, now: Moment) -> Result<FetchedSecret, String> {
     if !said.trim_start().starts_with('{') {
-        let secret = usable(said.to_owned()).map_err(|why| format!("what the command said {why}"))?;
+        let secret = usable(said.to_owned()).map_err(|why| format!("the command's output {why}"))?;
         if secret.reveal().contains('\n') {
-            return Err("the command said more than one line".to_owned());
+            return Err("the command printed more than one line".to_owned());
         }
         return Ok(FetchedSecret { secret, valid_for: None });
     }
     // The parser's own message would show a part of its input.
     let answer: Answer = serde_json::from_str(said).map_err(|_| {
-        "the command said JSON that is not {\"value\": …, \"expires_in\": SECONDS} or {…, \"expires_at\": TIME}"
+        "the command printed JSON that is not {\"value\": …, \"expires_in\": SECONDS} or {…, \"expires_at\": TIME}"
             .to_owned()
     })?;
     let valid_for = match (answer.expires_in, answer.expires_at) {
-        (Some(_), Some(_)) => return Err("the command said both `expires_in` and `expires_at`".to_owned()),
+        (Some(_), Some(_)) => return Err("the command printed both `expires_in` and `expires_at`".to_owned()),
         (Some(seconds), None) => Some(Duration::from_secs(seconds)),
         (None, Some(time)) => {
             let until = Moment::parse(&time)
-                .ok_or("the command said an `expires_at` that is not a time like 2030-01-31T12:00:00Z")?;
+                .ok_or("the command printed an `expires_at` that is not a time like 2030-01-31T12:00:00Z")?;
             Some(Duration::from_millis(until.millis().saturating_sub(now.millis())))
         }
         (None, None) => None,
@@ -137,7 +137,7 @@ mod tests {
         check("{\"value\":\"tok\",\"expires_at\":\"2029-01-01T01:00:00Z\"}", Ok(("tok", Some(0))));
         check("", Err("is empty"));
         check("a\nb\n", Err("more than one line"));
-        check("{\"token\":\"hunter2hunter2\"}", Err("the command said JSON"));
+        check("{\"token\":\"hunter2hunter2\"}", Err("the command printed JSON"));
         check("{\"value\":\"t\",\"expires_at\":\"tomorrow\"}", Err("2030-01-31"));
         check("{\"value\":\"t\",\"expires_in\":1,\"expires_at\":\"x\"}", Err("both"));
         assert!(!read("{\"token\":\"hunter2hunter2\"}", now).unwrap_err().contains("hunter2"));

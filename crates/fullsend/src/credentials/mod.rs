@@ -48,7 +48,7 @@ impl std::fmt::Display for CredentialError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "the credential {} of the provider `{}` cannot be had: {}",
+            "the credential {} of the provider `{}` is not available: {}",
             self.key, self.provider, self.why
         )
     }
@@ -105,7 +105,7 @@ pub fn check(
 }
 
 /// Why a value cannot be masked.
-pub const TOO_SHORT: &str = "it is too short to be kept secret";
+pub const TOO_SHORT: &str = "it is too short to be masked";
 
 impl Credentials {
     pub fn of<'a>(&'a self, provider: &'a str) -> impl Iterator<Item = &'a Loaded> {

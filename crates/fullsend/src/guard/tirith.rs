@@ -89,7 +89,7 @@ fn finding(row: &Json) -> Finding {
             .collect::<String>()
             .trim()
             .to_owned(),
-        advice: "Do it another way, or let the operator set `tirith.fail_on`.",
+        advice: "Do it another way. Only the operator can allow it (`tirith.fail_on`).",
     }
 }
 

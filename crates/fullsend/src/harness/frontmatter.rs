@@ -31,7 +31,7 @@ record! {
         metadata: Map<Anything>,
     }
     refuse {
-        "allowed-tools" => "that is the key of a skill; an agent says `tools`",
+        "allowed-tools" => "that is a key of skills; agents use `tools`",
         "allowedTools" => "an agent says `tools`",
     }
 }
@@ -59,7 +59,7 @@ record! {
         metadata: Map<Anything>,
     }
     refuse {
-        "tools" => "that is the key of an agent; a skill says `allowed-tools`",
+        "tools" => "that is a key of agents; skills use `allowed-tools`",
     }
 }
 

@@ -92,7 +92,7 @@ impl LocalPath {
             ));
         }
         if text.split('/').any(|part| part == "..") {
-            return Err(format!("must stay inside its layer: `{text}` climbs out of it with `..`"));
+            return Err(format!("must stay inside its layer: `{text}` leaves it with `..`"));
         }
         if text.contains("${") {
             return Err("must be written out: `${…}` is not expanded here".to_owned());
@@ -116,8 +116,7 @@ impl PinnedUrl {
         }
         let Some((url, fragment)) = text.split_once('#') else {
             return Err(
-                "must name the digest of what it points at: add `#sha256=` and 64 hexadecimal digits"
-                    .to_owned(),
+                "must have the digest of its content: add `#sha256=` and 64 hexadecimal digits".to_owned()
             );
         };
         check_host(url)?;
@@ -130,7 +129,7 @@ impl PinnedUrl {
         let pinned = Self { url: url.to_owned(), pin: UrlPin::Sha256(digest.to_ascii_lowercase()), path };
         if !pinned.path.is_empty() && !pinned.is_archive() {
             return Err(
-                "has a path behind its digest, which only a `.tar.gz`, `.tgz` or `.tar` has".to_owned()
+                "has a path after its digest, which only a `.tar.gz`, `.tgz` or `.tar` may have".to_owned()
             );
         }
         Ok(pinned)
@@ -354,7 +353,7 @@ mod tests {
         check("", Err("empty"));
         check("/etc/passwd", Err("inside its layer"));
         check("~/x", Err("inside its layer"));
-        check("a/../../b", Err("climbs out"));
+        check("a/../../b", Err("leaves it"));
         check("a/${X}", Err("not expanded"));
         check("http://example.com/x", Err("https"));
         check("file:///etc/passwd", Err("https"));
@@ -367,7 +366,7 @@ mod tests {
             &format!("https://example.com/x.tgz#sha256={digest}//a/b.yaml"),
             Ok("https://example.com/x.tgz//a/b.yaml"),
         );
-        check(&format!("https://example.com/x.tgz#sha256={digest}//../b"), Err("climbs out"));
+        check(&format!("https://example.com/x.tgz#sha256={digest}//../b"), Err("leaves it"));
         let commit = "b".repeat(40);
         let written = format!("git+https://example.com/acme/agents@{commit}//harness/x.yaml");
         check(&written, Ok(&written));
@@ -379,7 +378,7 @@ mod tests {
         check("git+https://example.com/agents//x", Err("must be `git+https"));
         check(&format!("git+https://u:p@example.com/agents@{commit}//x"), Err("user name"));
         check(&format!("git+ssh://example.com/agents@{commit}//x"), Err("must be `git+https"));
-        check(&format!("git+https://example.com/agents@{commit}//a/../../x"), Err("climbs out"));
+        check(&format!("git+https://example.com/agents@{commit}//a/../../x"), Err("leaves it"));
     }
 
     #[test]

@@ -108,7 +108,7 @@ pub fn relative(bytes: &[u8]) -> io::Result<PathBuf> {
         match part {
             Component::RootDir | Component::CurDir => {}
             Component::Normal(part) => clean.push(part),
-            Component::ParentDir | Component::Prefix(_) => return wrong("climbs out of the image with `..`"),
+            Component::ParentDir | Component::Prefix(_) => return wrong("leaves the image with `..`"),
         }
     }
     Ok(clean)

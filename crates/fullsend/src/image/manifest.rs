@@ -246,7 +246,7 @@ fn document(source: &ImageSource, digest: &BlobDigest) -> io::Result<Vec<u8>> {
     if BlobDigest::of(&bytes) == *digest {
         Ok(bytes)
     } else {
-        Err(refused(&format!("the blob sha256:{} has other contents", digest.hexadecimal())))
+        Err(refused(&format!("the blob sha256:{} does not match its digest", digest.hexadecimal())))
     }
 }
 

@@ -103,7 +103,7 @@ fn advice(status: u16, code: &str, region: &str, real: Option<&str>) -> Option<S
         (_, "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidToken") => {
             "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or the profile"
         }
-        (_, "ExpiredToken") => "the session of the key is over: get a new key",
+        (_, "ExpiredToken") => "the key's session has expired: get a new key",
         (_, "RequestTimeTooSkewed") => "set the clock of this machine",
         (301 | 307, _) | (_, "PermanentRedirect" | "AuthorizationHeaderMalformed") => {
             "set AWS_REGION to the region of the bucket"

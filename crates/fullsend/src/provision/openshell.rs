@@ -40,7 +40,7 @@ const GIT_CONFIG: &str = "/opt/fullsend/gitconfig";
 
 /// What is weaker than in a sandbox of this machine.
 const WEAKER: &[(&str, EnforcementStatus, &str)] = &[
-    ("proof", EnforcementStatus::Absent, "the isolation is the gateway's and is not tried from inside"),
+    ("proof", EnforcementStatus::Absent, "the isolation is the gateway's and is not tested from inside"),
     (
         "landlock",
         EnforcementStatus::Watched,
@@ -173,7 +173,7 @@ fn links_that_stay(context: &RunContext<'_>, repository_name: &str) -> Result<Ve
 
 fn refuse_shell_files(delivered: &Delivered) -> Result<(), ProvisionError> {
     let Some(file) = delivered.shell_files.first() else { return Ok(()) };
-    let why = "has the logic of a shell, which is not evaluated for an OpenShell sandbox".to_owned();
+    let why = "has shell code, which is not evaluated for an OpenShell sandbox".to_owned();
     Err(ProvisionError::HostFile(HostFileError { field: "host_files", source: file.source.clone(), why }))
 }
 

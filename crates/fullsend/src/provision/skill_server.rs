@@ -128,13 +128,13 @@ impl SkillService {
         self.requests += 1;
         if self.requests > MAX_REQUESTS {
             let why = format!("there were {MAX_REQUESTS} requests already");
-            return Err(Refusal { why, instead: "go on without more skills" });
+            return Err(Refusal { why, instead: "continue without more skills" });
         }
         let url = self.pinned(text)?;
         if self.fetches.fetch_add(1, Ordering::SeqCst) >= self.rules.most {
             let why =
-                format!("{} skills were asked for already, and the harness allows no more", self.rules.most);
-            return Err(Refusal { why, instead: "go on with the skills that are there" });
+                format!("{} skills were requested already, and the harness allows no more", self.rules.most);
+            return Err(Refusal { why, instead: "continue with the skills that you have" });
         }
         let url = match url {
             Request::Pinned(url) => url,
@@ -153,7 +153,7 @@ impl SkillService {
             });
             self.guard.inspect(&file.bytes, Origin::Instruction, &place).map_err(|blocked| Refusal {
                 why: format!("the guard refuses it: {blocked}"),
-                instead: "do not use this skill; go on without it",
+                instead: "do not use this skill; continue without it",
             })?;
         }
         let sha256 = tree.digest();
@@ -194,7 +194,7 @@ impl SkillService {
                 Ok(())
             } else {
                 let why = format!("there is another skill called `{name}`");
-                Err(Refusal { why, instead: "use the skill of this name that is there" })
+                Err(Refusal { why, instead: "use the existing skill of this name" })
             };
         }
         let incoming = self.rules.staging.join("incoming");
@@ -202,7 +202,7 @@ impl SkillService {
         let moved = tree.write(&incoming).and_then(|()| std::fs::rename(&incoming, &target));
         moved.map_err(|error| Refusal {
             why: format!("the host cannot write it: {error}"),
-            instead: "go on without it",
+            instead: "continue without it",
         })?;
         self.known.insert(name.to_owned(), digest.to_owned());
         Ok(())
@@ -218,10 +218,10 @@ enum Request {
 
 fn not_fetched(error: &RemoteError) -> Refusal {
     let instead = match error {
-        RemoteError::Digest { .. } => "do not use this skill: it is not what its digest says",
-        RemoteError::NotCached { .. } => "this run is offline: go on without it",
-        RemoteError::Files { .. } => "the skill cannot be used as it is: go on without it",
-        _ => "check the URL and try once more, or go on without it",
+        RemoteError::Digest { .. } => "do not use this skill: it does not match its digest",
+        RemoteError::NotCached { .. } => "this run is offline: continue without it",
+        RemoteError::Files { .. } => "the skill cannot be used as it is: continue without it",
+        _ => "check the URL and try once more, or continue without it",
     };
     Refusal { why: error.to_string(), instead }
 }

@@ -25,7 +25,7 @@ pub fn verify(run: &StoredRun, key: Option<&PublicKey>) -> Vec<String> {
     }
     if folded.outcome.is_none() {
         problems.push(
-            "the event log has no end: the run is still going, was killed, or its last lines were removed"
+            "the event log has no end: the run is still running, was killed, or its last lines were removed"
                 .to_owned(),
         );
     }

@@ -98,7 +98,7 @@ impl RegistryClient<'_> {
         let found = BlobDigest::of(&bytes);
         if digest.is_some_and(|digest| *digest != found) {
             return Err(refused(format!(
-                "the manifest that came has the digest sha256:{}",
+                "the registry sent a manifest with the digest sha256:{}",
                 found.hexadecimal()
             )));
         }
@@ -171,7 +171,9 @@ impl RegistryClient<'_> {
                 Err(self.session.login_failed("it wants a password, and the login is a token"))
             }
             (Some(Challenge::Basic), None) => Ok(None),
-            (None, _) => Err(self.session.login_failed("it answered 401 without saying what it wants")),
+            (None, _) => {
+                Err(self.session.login_failed("it answered 401 without a usable WWW-Authenticate header"))
+            }
         }
     }
 

@@ -102,7 +102,7 @@ pub fn read(bytes: &[u8], content_type: Option<&str>) -> Result<RegistryDocument
     if let (Some(said), Some(served)) = (&media_type, served)
         && said != served
     {
-        return refused("its manifest says that it is of one kind and is served as another");
+        return refused("its manifest names another media type than the registry");
     }
     let kind = media_type.as_deref().or(served);
     let is_index = kind.map(|kind| kind.contains("index.v1") || kind.contains("manifest.list.v2"));

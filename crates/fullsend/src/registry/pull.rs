@@ -177,7 +177,7 @@ impl<'a> Download<'a> {
                 Attempt::Whole => {
                     partial.discard().map_err(failed)?;
                     let why =
-                        format!("the blob sha256:{} came with other contents", blob.digest.hexadecimal());
+                        format!("the blob sha256:{} does not match its digest", blob.digest.hexadecimal());
                     return Err(self.refused(why));
                 }
                 Attempt::Failed(error) => return Err(error),

@@ -298,7 +298,7 @@ fn refuse(weakening: &Weakening, expired: Option<&&Override>) -> Diagnostic {
             .related(entry.until.at, format!("an override ended on {}", entry.until.value))
             .help("ask the organisation to renew it, or remove the value"),
         None if weakening.left_out => {
-            diagnostic.help("say it here too, or extend the organisation's harness with `base:`")
+            diagnostic.help("set it here too, or extend the organisation's harness with `base:`")
         }
         None => diagnostic.help("remove the value, or ask the organisation for an entry in its `overrides`"),
     }

@@ -48,8 +48,8 @@ fn where_to_return(inputs: &ScannedInputs) -> String {
     let directory = paths::OUTPUT;
     if checked.expected.is_none() {
         return format!(
-            "When you are done, write the result to {directory}/{result} or, if you have a tool that returns it (`finish`, \
-             `StructuredOutput`), call it."
+            "When you are done, write the result to {directory}/{result}. If you have a tool that returns the result \
+             (`finish` or `StructuredOutput`), call that tool instead."
         );
     }
     let own_output = match &checked.schema {
@@ -57,7 +57,7 @@ fn where_to_return(inputs: &ScannedInputs) -> String {
         None => String::new(),
     };
     format!(
-        "When you are done, {own_output}write the directive to {directory}/{result} or, if you have a tool that returns \
-         it (`finish`, `StructuredOutput`), call it with the directive."
+        "When you are done, {own_output}write the directive to {directory}/{result}. If you have a tool that returns the \
+         result (`finish` or `StructuredOutput`), call it with the directive instead."
     )
 }

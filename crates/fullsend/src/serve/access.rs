@@ -110,7 +110,11 @@ impl AccessRules {
         if !headers.get_all(ORIGIN).iter().all(is_own)
             || !headers.get_all(&SEC_FETCH_SITE).iter().all(is_same_site)
         {
-            return Err(Problem::new(StatusCode::FORBIDDEN, "cross-site", "a page of another site asks"));
+            return Err(Problem::new(
+                StatusCode::FORBIDDEN,
+                "cross-site",
+                "the request comes from a page of another site",
+            ));
         }
         Ok(())
     }

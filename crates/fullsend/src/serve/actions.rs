@@ -286,9 +286,8 @@ impl WakeBody {
                 i64::try_from(due).map(Timestamp).map_err(|_| wrong("`due_ms` is too large"))
             }
             (None, Some(delay), None) => Ok(now.plus_ms(delay)),
-            (None, None, Some(cron)) => {
-                next_after(cron, now).ok_or_else(|| wrong("`cron`: this schedule has no time"))
-            }
+            (None, None, Some(cron)) => next_after(cron, now)
+                .ok_or_else(|| wrong("`cron`: this schedule is not valid or never occurs")),
             _ => Err(wrong("one of `due_ms`, `delay_ms` and `cron` is needed")),
         }
     }

@@ -118,7 +118,7 @@ impl Description {
         self.get("/v1/openapi.json", "Get this document", &[], &any);
         self.paths["/v1/openapi.json"]["get"]["security"] = json!([]);
         let caller = self.json::<Caller>();
-        self.get("/v1/caller", "Get who the token belongs to, and what it may do", &[], &caller);
+        self.get("/v1/caller", "Get the name and the role of the token", &[], &caller);
         let work = self.json::<WorkReport>();
         self.get("/v1/work", "Get leases, queued wakes and dead letters of all sessions", &[], &work);
         let workers = self.json::<WorkerList>();
@@ -128,7 +128,7 @@ impl Description {
             query(
                 "by",
                 &json!({ "enum": CostKey::ALL.map(CostKey::name) }),
-                "What to add the runs up by; `day` if absent",
+                "Group the runs by this; `day` if absent",
             ),
             query(
                 "since",
@@ -150,7 +150,7 @@ impl Description {
             limit(),
             query("cursor", &json!({ "type": "string", "format": "uuid" }), "`next` of the page before"),
             query("harness", &json!({ "type": "string" }), "Only runs of this harness"),
-            query("outcome", &json!({ "enum": outcomes() }), "Only runs that ended so, or still run"),
+            query("outcome", &json!({ "enum": outcomes() }), "Only runs with this outcome, or `running`"),
         ];
         self.get("/v1/runs", "List runs, newest first", &filters, &list);
         let record = self.json::<Record>();
@@ -226,7 +226,7 @@ impl Description {
     fn run_actions(&mut self) {
         let body = self.json::<NewRunBody>();
         let started = self.json::<StartedRun>();
-        let summary = "Start a run; it has begun when this is answered";
+        let summary = "Start a run; the answer comes when the run has started";
         self.post("/v1/runs", summary, "201", &body, &started);
         let body = self.json::<CancelBody>();
         let cancelled = self.json::<CancelledRun>();
@@ -238,9 +238,9 @@ impl Description {
         let path = "/v1/webhooks/{name}";
         let body = json!({ "application/json": { "schema": { "type": "object" } } });
         let answer = self.json::<WebhookAnswer>();
-        self.post(path, "Take a webhook of a forge, which is signed", "202", &body, &answer);
+        self.post(path, "Receive a signed webhook of a forge", "202", &body, &answer);
         let name = json!({ "name": "name", "in": "path", "required": true, "schema": { "type": "string" },
-                           "description": "As the file of `--webhooks` names it" });
+                           "description": "The name of the webhook in the file of `--webhooks`" });
         self.paths[path]["post"]["parameters"] = json!([name]);
         self.paths[path]["post"]["security"] = json!([]);
         let list = self.json::<DeliveryList>();
@@ -314,10 +314,10 @@ impl Description {
 const REFUSALS: &[(&str, &str)] = &[
     ("400", "A parameter is not valid"),
     ("401", "The token is missing or wrong"),
-    ("403", "A page of another site asks, or a viewer acts"),
-    ("404", "There is no such thing"),
+    ("403", "The request comes from a page of another site, or a viewer tries to act"),
+    ("404", "Not found"),
     ("405", "The path has other methods"),
-    ("409", "What is stored cannot be read or was changed, or the action is not possible now"),
+    ("409", "Stored data cannot be read or was changed, or the action is not possible now"),
     ("421", "The host is not a name of this server"),
 ];
 
@@ -325,8 +325,8 @@ const REFUSALS: &[(&str, &str)] = &[
 const ACTION_REFUSALS: &[(&str, &str)] = &[
     ("413", "The body is too large"),
     ("415", "The body has another media type"),
-    ("422", "The run cannot begin: its harness or an option is not valid"),
-    ("429", "As many runs as the server allows go on"),
+    ("422", "The run cannot start: its harness or an option is not valid"),
+    ("429", "The server runs as many runs as it allows"),
     ("503", "The store does not answer"),
 ];
 

@@ -177,7 +177,8 @@ impl Starts {
             return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "closing", why));
         }
         if all.len() >= self.max_runs {
-            let why = format!("{} runs go on, which is the most; try again later", all.len());
+            let why =
+                format!("{} runs are running, the most that this server allows; try again later", all.len());
             return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many-runs", why));
         }
         let live = Arc::<LiveRun>::default();
@@ -297,7 +298,7 @@ impl Server {
                 Some(problem) => return Err(problem),
                 None if Instant::now() > deadline => {
                     live.terminate();
-                    let why = format!("the run did not begin in {} seconds", MAX_START_TIME.as_secs());
+                    let why = format!("the run did not start within {} seconds", MAX_START_TIME.as_secs());
                     return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-begun", why));
                 }
                 None => tokio::time::sleep(TICK).await,

@@ -184,8 +184,8 @@ pub(super) fn tool_result(id: String, parts: Vec<ChatPart>, is_error: bool) -> (
         }
     }
     if !shown.is_empty() {
-        texts.push("[the next message shows what belongs to this result]".to_owned());
-        shown.insert(0, ChatPart::text(format!("This belongs to the result of the tool call {id}:")));
+        texts.push("[more content of this result is in the next message]".to_owned());
+        shown.insert(0, ChatPart::text(format!("More content of the result of the tool call {id}:")));
     }
     // The format has no mark for errors.
     let prefix = if is_error { "Error: " } else { "" };

@@ -53,9 +53,9 @@ fn a_conversation_with_everything_in_it_is_carried() {
             {"role": "assistant", "content": "I look.",
              "tool_calls": [call("a", "Bash", "{\"command\":\"ls\"}"), call("b", "Read", "{}")]},
             {"role": "tool", "tool_call_id": "a", "content": "Error: no such file"},
-            {"role": "tool", "tool_call_id": "b", "content": "seen\n[the next message shows what belongs to this result]"},
+            {"role": "tool", "tool_call_id": "b", "content": "seen\n[more content of this result is in the next message]"},
             {"role": "user", "content": [
-                {"type": "text", "text": "This belongs to the result of the tool call b:"}, url, {"type": "text", "text": "and then"},
+                {"type": "text", "text": "More content of the result of the tool call b:"}, url, {"type": "text", "text": "and then"},
             ]},
         ],
     });
@@ -233,10 +233,10 @@ fn a_conversation_of_codex_is_carried() {
         {"role": "user", "content": "look"},
         {"role": "assistant", "content": "I look.",
          "tool_calls": [call("a", "mcp__lab__ping", "{\"n\": 1}"), call("b", "apply_patch", "{\"input\":\"*** Begin\"}")]},
-        {"role": "tool", "tool_call_id": "a", "content": "pong\n[the next message shows what belongs to this result]"},
+        {"role": "tool", "tool_call_id": "a", "content": "pong\n[more content of this result is in the next message]"},
         {"role": "tool", "tool_call_id": "b", "content": "done"},
         {"role": "user", "content": [
-            {"type": "text", "text": "This belongs to the result of the tool call a:"},
+            {"type": "text", "text": "More content of the result of the tool call a:"},
             {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}},
         ]},
     ]);

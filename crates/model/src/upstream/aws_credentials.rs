@@ -95,7 +95,7 @@ impl AwsOrigin {
             }
             Self::Printed(source) => {
                 let value: Value = serde_json::from_str(reveal(source).await?.reveal())
-                    .map_err(|_| "AWS_CREDENTIALS is not what a credential_process prints")?;
+                    .map_err(|_| "AWS_CREDENTIALS is not the JSON output of a credential_process")?;
                 key_of(&value, "SessionToken")
             }
             Self::Profile(profile) => profile.key().await,

@@ -127,7 +127,7 @@ impl std::fmt::Display for Reason {
         match self {
             Self::NoEndpoint => f.write_str("no rule names this host and port"),
             Self::NoBinary => f.write_str("no rule for this host and port names the calling program"),
-            Self::NoPath => f.write_str("no endpoint speaks for this path"),
+            Self::NoPath => f.write_str("no endpoint covers this path"),
             Self::NotAllowed => f.write_str("no rule allows this request"),
             Self::DenyRule => f.write_str("a deny rule forbids this request"),
             Self::EncodedSlash => f.write_str("the path holds `%2F`, which this endpoint does not allow"),

@@ -207,13 +207,13 @@ fn never_canonical(pattern: &Pattern) -> Option<String> {
         let exact = String::from_utf8_lossy(exact);
         return match CanonicalPath::new(&exact, EncodedSlash::Keep) {
             Ok(path) if path.as_str() == exact => None,
-            Ok(path) => Some(format!("requests are matched in the spelling `{path}`")),
+            Ok(path) => Some(format!("requests are matched in the canonical form `{path}`")),
             Err(error) => Some(error.to_string()),
         };
     }
     let odd = ["//", "/./", "/../", ";", " ", "#"].into_iter().find(|part| text.contains(part));
     match odd {
-        Some(part) => Some(format!("no request path holds `{part}` once it is in its one spelling")),
+        Some(part) => Some(format!("no canonical request path contains `{part}`")),
         None if !text.is_ascii() => {
             Some("request paths are ASCII; other characters are percent-encoded".to_owned())
         }

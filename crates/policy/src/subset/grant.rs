@@ -92,7 +92,7 @@ fn candidates<'a>(
         }
         (_, None) => {
             let message =
-                format!("{} speaks for paths that the organisation's policy does not", inner.selector());
+                format!("{} covers paths that the organisation's policy does not", inner.selector());
             Err(Widening::beyond(inner.at, limits.admitting[0].at, message))
         }
     }

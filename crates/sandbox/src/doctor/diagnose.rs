@@ -75,7 +75,7 @@ fn user_namespaces(facts: &Facts) -> Check {
     }
     if ordinary && facts.apparmor_restrict_userns == Some(1) {
         return bad(
-            "AppArmor keeps user namespaces from ordinary users",
+            "AppArmor forbids user namespaces for ordinary users",
             "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or give the program an AppArmor profile \
              with `userns,`",
         );

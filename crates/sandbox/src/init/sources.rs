@@ -138,7 +138,7 @@ impl Opener {
                 Ok(Source::Tree { tree, directory })
             }
             Err(_) => Err(io::Error::other(
-                "its file system knows no identity maps, which root needs for a writable mount; use another directory",
+                "its file system does not support identity maps, which root needs for a writable mount; use another directory",
             )),
         }
     }

@@ -155,7 +155,7 @@ fn unread_carriers(unread: &[Carrier]) -> Option<Hit> {
         range: start..end,
         passage: None,
         detail: Some(format!("{count} hidden or encoded places with {bytes} bytes were not read")),
-        advice: "Split the text, or let a person look at what is hidden in it.",
+        advice: "Split the text, or let a person check what is hidden in it.",
     })
 }
 
@@ -178,14 +178,14 @@ fn advice(family: SignalFamily) -> &'static str {
         SignalFamily::InstructionOverride | SignalFamily::PersonaOverride | SignalFamily::AuthorityClaim => {
             "Remove the text, or let a person confirm that it may instruct the agent."
         }
-        SignalFamily::Concealment => "Find out what was to be hidden before the agent reads this.",
-        SignalFamily::Exfiltration => "Remove the order; check what the agent could have sent, and where.",
-        SignalFamily::RemoteExecution => "Remove the order; pin what has to be fetched and review it.",
+        SignalFamily::Concealment => "Find out what this text hides before the agent reads it.",
+        SignalFamily::Exfiltration => "Remove the order. Check what the agent could have sent, and where.",
+        SignalFamily::RemoteExecution => "Remove the order. Pin and review what must be fetched.",
         SignalFamily::GuardTampering => {
-            "Remove the text; change guards only in the organisation's own files."
+            "Remove the text. Change security settings only in the organisation's own files."
         }
-        SignalFamily::ToolMisuse => "Remove the text; approvals and deletions are a person's to make.",
-        SignalFamily::CodeInclusion => "Read the code; it is meant to end up in the answer unread.",
+        SignalFamily::ToolMisuse => "Remove the text. Only a person may approve or delete.",
+        SignalFamily::CodeInclusion => "Read the code. The text tries to put it into the answer unread.",
     }
 }
 

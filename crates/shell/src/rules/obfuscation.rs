@@ -40,7 +40,7 @@ pub(super) fn judge<'v>(line: &'v ParsedLine, judged: &mut Vec<Judged<'v>>) {
         for stage in stages {
             let shell = line.commands(stage.clone()).find(|call| is_interpreter(call));
             if let (Some(decoder), Some(shell)) = (decoder, shell) {
-                let detail = format!("what `{decoder}` decodes is run by `{}`", shell.program());
+                let detail = format!("`{}` runs what `{decoder}` decodes", shell.program());
                 judged.extend(harm(RULE, Severity::High, detail, ADVICE).map(|harm| (harm, Some(shell))));
             }
             decoder = decoder
@@ -70,7 +70,7 @@ fn of_call(line: &ParsedLine, call: &Call) -> Option<super::Harm> {
     // `$(npm bin)/eslint` names a directory, and then a program in plain words.
     let is_located = call.name.text.contains(")/") && inside().all(|inner| inner.is(LOCATORS));
     if !call.name.inner.is_empty() && !is_located {
-        let detail = "the name of the command comes out of another command";
+        let detail = "the name of the command is the output of another command";
         return harm(RULE, Severity::High, detail, ADVICE);
     }
     if is_interpreter(call) && inside().any(decodes) && !inside().any(|inner| inner.is(FETCHERS)) {

@@ -88,7 +88,7 @@ fn local(call: &Call) -> Option<Harm> {
     harm(
         rule::command::PACKAGE_SOURCE,
         Severity::High,
-        format!("installs `{}`, which no registry vouches for", from_temporary.text),
+        format!("installs `{}`, which is not from a registry", from_temporary.text),
         ADVICE,
     )
 }

@@ -17,7 +17,7 @@ pub(super) fn judge(call: &Call) -> Option<Harm> {
         "insmod" | "modprobe" => (Severity::High, "loads code into the kernel"),
         "nsenter" => (Severity::High, "enters another namespace"),
         "docker" | "podman" | "nerdctl" if escapes(&words) => {
-            (Severity::High, "starts a container that owns the host")
+            (Severity::High, "starts a container with full rights on the host")
         }
         "su" | "sudo"
             if call.operands().next().is_none()

@@ -135,7 +135,7 @@ fn history(call: &Call) -> Option<Harm> {
             rule::command::HISTORY_TAMPERING,
             Severity::High,
             "wipes or disables the shell's history",
-            "Leave the record of what was run alone.",
+            "Do not change the shell's history.",
         )
     })
 }

@@ -86,8 +86,8 @@ fn allowlist(call: &ProposedCall<'_>, context: ScanContext<'_>) -> Vec<Finding> 
         score: Some(Score::new(1.0)),
         range: 0..0,
         passage: None,
-        detail: Some(format!("the tool `{}` is not on the list", call.tool)),
-        advice: "Use a tool that is on the list, or let the operator add it.",
+        detail: Some(format!("the tool `{}` is not in the tool allowlist", call.tool)),
+        advice: "Use a tool that is in the tool allowlist. Only the operator can change it.",
     };
     report("", vec![hit], &[])
 }

@@ -159,7 +159,7 @@ impl Server {
         {
             self.tell(
                 session,
-                &format!("\n\nChanges, which `fullsend runs apply {run}` applies:\n\n{changes}"),
+                &format!("\n\nChanges (`fullsend runs apply {run}` applies them):\n\n{changes}"),
             );
         }
     }

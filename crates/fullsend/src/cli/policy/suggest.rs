@@ -183,5 +183,5 @@ fn check_again(place: &ConfigurationOptions, events: &[Envelope]) -> Result<(), 
         return Ok(());
     }
     Err(Failure::new(Exit::Failed, "the lines do not allow what was refused; nothing was written")
-        .help("a harness, a policy or an organisation's ceiling in between decides otherwise"))
+        .help("the harness, the policy or the organisation's ceiling still refuses them"))
 }

@@ -16,7 +16,7 @@ pub fn run(run: &StoredRun) -> Result<Exit, Failure> {
     let is_alive = || run.is_alive().map_err(|error| failed(&error.to_string()));
     if !is_alive()? {
         return Err(
-            failed("it has ended").help("`fullsend runs list --outcome running` lists those that go on")
+            failed("it has ended").help("`fullsend runs list --outcome running` lists the running ones")
         );
     }
     let by = ["USER", "LOGNAME"].into_iter().find_map(variable).filter(|name| !name.is_empty());

@@ -81,7 +81,8 @@ impl Wake {
         let wrong = |what: &str, help: &str| Failure::new(Exit::Usage, what.to_owned()).help(help.to_owned());
         if let Some(cron) = &self.cron {
             let help = "write five fields, such as \"0 9 * * 1\" for Mondays at 9:00 UTC";
-            return next_after(cron, now).ok_or_else(|| wrong("--cron: this schedule has no time", help));
+            return next_after(cron, now)
+                .ok_or_else(|| wrong("--cron: this schedule is not valid or never occurs", help));
         }
         if let Some(text) = &self.at {
             let moment = Moment::parse(text).and_then(|moment| i64::try_from(moment.millis()).ok());

@@ -122,12 +122,12 @@ pub fn refused_options(checked: &Checked) -> Vec<RefusedOption> {
     for (key, tools) in [("tools", &about.tools), ("disallowedTools", &about.disallowed_tools)] {
         if let Some(tools) = tools {
             let instead =
-                "its tools are its own: leave it out, or let the guard choose with `tool_allowlist_pretool`";
+                "Codex has a fixed set of tools: leave it out, or limit them with `tool_allowlist_pretool`";
             refuse(Some(tools.at), key, instead);
         }
     }
     if about.max_turns.is_some() {
-        refuse(None, "maxTurns", "say `budget: { turns: N }` in the harness");
+        refuse(None, "maxTurns", "set `budget: { turns: N }` in the harness");
     }
     refused
 }
