@@ -91,6 +91,64 @@ fn a_worker_fetches_the_repositories_of_its_sessions() {
     as_user(one_worker_serves_many_repositories);
 }
 
+/// A session on another branch gets its files, and the harness of the default branch.
+#[test]
+fn a_session_works_on_its_branch_with_the_harness_of_the_default_branch() {
+    let repositories = tempfile::tempdir().unwrap();
+    let site = Site::start(repositories.path());
+    let copies = shell("cp marker.txt /sandbox/workspace/session/marker.md");
+    let mut stage = Stage::new(&[when(EVERY_WAKE, json!([copies, finish(sleeps("Done."))]))]);
+    let world = std::mem::replace(&mut stage.world, World::new());
+    world.write("ca.pem", &site.certificate);
+    let store = world.path("shared.db");
+    let roots = world.path("ca.pem");
+    stage.world = world
+        .env("FULLSEND_SESSION_STORE", store.to_str().unwrap())
+        .env("SSL_CERT_FILE", roots.to_str().unwrap());
+    let repository = stage.world.path("repo");
+    git(&repository, &["init", "--quiet"]);
+    git(&repository, &["remote", "add", "origin", &site.url("git/one.git")]);
+    publish(&stage, repositories.path(), "one", "main");
+    let create = |reference: &str, id: &str| {
+        let created =
+            stage.world.run(&["session", "create", "--agent", "helper", "--ref", reference, "--id", id]);
+        if created.code == 0 {
+            stage.send(id, "hello");
+        }
+        created
+    };
+    let branch = "01890000-0000-7000-8000-000000000001";
+    let missing = "01890000-0000-7000-8000-000000000002";
+    let pinned = "01890000-0000-7000-8000-000000000003";
+    assert_eq!(create("fix/marker", branch).code, 0);
+    assert_eq!(create("no-such-branch", missing).code, 0);
+    for wrong in ["--upload-pack=x", "a..b", "refs/heads/*", "a b", "x.lock", "@{1}"] {
+        let created = create(wrong, "01890000-0000-7000-8000-000000000009");
+        assert_ne!(created.code, 0, "{wrong}");
+    }
+    let head = Command::new("git").args(["rev-parse", "HEAD"]).current_dir(&repository).output().unwrap();
+    let main = String::from_utf8(head.stdout).unwrap();
+    assert_eq!(create(main.trim(), pinned).code, 0);
+    // The branch changes the file, and would run another agent.
+    let agent = stage.world.path("repo/.fullsend/harness/helper.yaml");
+    std::fs::write(&agent, "agent: does-not-exist\n").unwrap();
+    stage.world.write("repo/marker.txt", "of the branch");
+    git(&repository, &["add", "--all"]);
+    git(&repository, &["commit", "--quiet", "--message", "branch"]);
+    let bare = repositories.path().join("one.git");
+    git(&repository, &["push", "--quiet", bare.to_str().unwrap(), "HEAD:refs/heads/fix/marker"]);
+
+    let here = stage.world.run(&["session", "run", branch]);
+    assert!(here.code != 0 && here.err.contains("only a worker with --checkout"), "{}", here.all());
+    let ran = stage.world.run(&["worker", "--drain", "--json", "--checkout", &site.url("git")]);
+    assert_eq!((ran.code, ran.out.lines().count()), (0, 2), "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("has no branch or tag `no-such-branch`"), "{}", ran.err);
+    assert_eq!(stage.memory(branch, "marker.md").as_deref(), Some("of the branch"));
+    assert_eq!(stage.memory(pinned, "marker.md").as_deref(), Some("main"));
+    assert_eq!(stage.show(missing)["pending"], 1, "its message waits");
+    assert_eq!(stage.show(branch)["ref"], "fix/marker");
+}
+
 #[test]
 fn a_fleet_needs_a_shared_store_and_a_token_that_is_set() {
     let world = World::new();

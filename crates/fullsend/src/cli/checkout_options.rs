@@ -16,8 +16,8 @@ use crate::git::checkout::{CheckoutRoot, Checkouts};
 
 #[derive(Args, Debug)]
 pub struct CheckoutOptions {
-    /// Run the sessions of all repositories below this address, each in a fresh checkout of its default branch; can be
-    /// repeated
+    /// Run the sessions of all repositories below this address, each in a fresh checkout of its default branch or of
+    /// the session's --ref; can be repeated
     #[arg(long, value_name = "URL", value_parser = CheckoutRoot::parse, conflicts_with_all = ["repo", "fullsend_dir", "config_ref"])]
     checkout: Vec<CheckoutRoot>,
     /// Use the token in this variable for checkouts, all from one server [default: GH_TOKEN for github.com or GH_HOST,

@@ -213,6 +213,7 @@ fn backend(arguments: &Arguments, runs: &Path, starter: RunStarter) -> Result<Se
             let new = NewSession {
                 agent: body.agent.clone(),
                 environment: body.environment.clone(),
+                reference: body.reference.clone(),
                 labels: Vec::new(),
                 resources: Vec::new(),
                 id: body.id,

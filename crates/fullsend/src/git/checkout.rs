@@ -24,6 +24,8 @@ const UP_TO_DATE_FOR: Duration = Duration::from_secs(30);
 const MAX_CHECKOUTS: usize = 3;
 /// How long an unused repository stays in the cache; longer than any wake.
 const MAX_UNUSED_TIME: Duration = Duration::from_secs(30 * 24 * 3_600);
+/// What a server calls the default branch.
+const HEAD: &str = "HEAD";
 /// The directories of a repository: the mirror, and the checkouts by their commits.
 const MIRROR: &str = "mirror";
 const CHECKOUTS: &str = "checkouts";
@@ -122,6 +124,16 @@ pub enum CheckoutError {
     NoCommit {
         url: String,
     },
+    /// The repository has no such branch, tag or reference.
+    NoReference {
+        url: String,
+        reference: String,
+    },
+    /// A branch and a tag have this name.
+    Ambiguous {
+        url: String,
+        reference: String,
+    },
     /// The commit has no such directory, or a symbolic link is in its path.
     NoDirectory {
         url: String,
@@ -146,10 +158,18 @@ impl fmt::Display for CheckoutError {
             Self::NoDirectory { url, subdirectory } => {
                 write!(
                     f,
-                    "{url} has no directory {} on its default branch, or a symbolic link is in its path",
+                    "{url} has no directory {} at this commit, or a symbolic link is in its path",
                     subdirectory.display()
                 )
             }
+            Self::NoReference { url, reference } => {
+                write!(f, "{url} has no branch or tag `{reference}`")
+            }
+            Self::Ambiguous { url, reference } => write!(
+                f,
+                "{url} has a branch and a tag `{reference}`: create the session with --ref refs/heads/{reference} or \
+                 refs/tags/{reference}"
+            ),
             Self::Cache { path, source } => write!(f, "cannot use {}: {source}", path.display()),
         }
     }
@@ -167,7 +187,11 @@ impl std::error::Error for CheckoutError {
         match self {
             Self::Git { source, .. } => Some(source),
             Self::Cache { source, .. } => Some(source),
-            Self::NotServed { .. } | Self::NoCommit { .. } | Self::NoDirectory { .. } => None,
+            Self::NotServed { .. }
+            | Self::NoCommit { .. }
+            | Self::NoReference { .. }
+            | Self::Ambiguous { .. }
+            | Self::NoDirectory { .. } => None,
         }
     }
 }
@@ -186,8 +210,8 @@ pub struct Checkout {
 pub struct Checkouts {
     roots: Vec<CheckoutRoot>,
     cache: PathBuf,
-    /// The newest commit of each URL, and since when it counts as up to date.
-    recent_commits: Mutex<HashMap<String, (String, Instant)>>,
+    /// The newest commit of each URL and reference, and since when it counts as up to date.
+    recent_commits: Mutex<HashMap<(String, String), (String, Instant)>>,
 }
 
 impl Checkouts {
@@ -200,8 +224,10 @@ impl Checkouts {
         self.roots.iter().map(|root| root.prefix.clone()).collect()
     }
 
-    /// The repository at the newest commit of its default branch.
-    pub fn open(&self, repository: &str) -> Result<Checkout, CheckoutError> {
+    /// The repository at a commit, or at the newest commit of a branch, a tag or a full reference. Without one: of the default
+    /// branch.
+    pub fn open(&self, repository: &str, reference: Option<&str>) -> Result<Checkout, CheckoutError> {
+        let reference = reference.unwrap_or(HEAD);
         let found = self.roots.iter().find_map(|root| Some((root, root.locate(repository)?)));
         let not_served = || CheckoutError::NotServed { repository: repository.to_owned() };
         let (root, Location { url, subdirectory }) = found.ok_or_else(not_served)?;
@@ -209,7 +235,7 @@ impl Checkouts {
         let cache_error = |source| CheckoutError::Cache { path: repository_cache.clone(), source };
         let checkouts = DirectoryCache::open(&repository_cache.join(CHECKOUTS)).map_err(cache_error)?;
         let exclusive = checkouts.exclusive().map_err(cache_error)?;
-        let commit = self.newest(root, &url, &repository_cache)?;
+        let commit = self.newest(root, &url, reference, &repository_cache)?;
         let mut checkout = checkouts.get(&commit).map_err(cache_error)?;
         if checkout.is_none() {
             fetch(root, &url, &repository_cache, &commit)?;
@@ -218,7 +244,7 @@ impl Checkouts {
             remove_unused(&repository_cache, &exclusive);
             remove_unused_repositories(&self.cache);
             // Fetching may take longer than UP_TO_DATE_FOR. Count from now, so that the wake does not ask the server again.
-            self.remember(&url, &commit);
+            self.remember(&url, reference, &commit);
         }
         let (directory, lock) = checkout.ok_or_else(|| cache_error(io::ErrorKind::NotFound.into()))?;
         let inside = directory.join(&subdirectory);
@@ -232,9 +258,11 @@ impl Checkouts {
         &self,
         root: &CheckoutRoot,
         url: &str,
+        reference: &str,
         repository_cache: &Path,
     ) -> Result<String, CheckoutError> {
-        let known = self.recent_commits.lock().unwrap_or_else(PoisonError::into_inner).get(url).cloned();
+        let key = (url.to_owned(), reference.to_owned());
+        let known = self.recent_commits.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         if let Some((commit, at)) = known
             && at.elapsed() < UP_TO_DATE_FOR
         {
@@ -245,19 +273,56 @@ impl Checkouts {
         if !mirror.join(".git").is_dir() {
             command::init(&mirror).map_err(failed)?;
         }
-        let arguments = ["ls-remote", "--exit-code", "--end-of-options", url, "HEAD"];
+        if is_commit(reference) {
+            return Ok(reference.to_owned());
+        }
+        let names = full_names(reference);
+        let mut arguments = vec!["ls-remote", "--end-of-options", url];
+        arguments.extend(names.iter().map(String::as_str));
         let listed = command::in_own_over(Transport::Http(&root.transport), &mirror, &arguments, &[]);
         let listed = listed.and_then(|output| output.succeeded("ls-remote")).map_err(failed)?;
-        let listed = String::from_utf8_lossy(&listed);
-        let commit = listed.split_whitespace().next().filter(|text| is_commit(text));
-        let commit = commit.ok_or_else(|| CheckoutError::NoCommit { url: url.to_owned() })?.to_owned();
-        self.remember(url, &commit);
+        let commit = commit_of(&String::from_utf8_lossy(&listed), &names, url, reference)?;
+        self.remember(url, reference, &commit);
         Ok(commit)
     }
 
-    fn remember(&self, url: &str, commit: &str) {
+    fn remember(&self, url: &str, reference: &str, commit: &str) {
         let now = (commit.to_owned(), Instant::now());
-        self.recent_commits.lock().unwrap_or_else(PoisonError::into_inner).insert(url.to_owned(), now);
+        let key = (url.to_owned(), reference.to_owned());
+        self.recent_commits.lock().unwrap_or_else(PoisonError::into_inner).insert(key, now);
+    }
+}
+
+/// What a name may stand for on a server. The last one is the commit of an annotated tag.
+fn full_names(reference: &str) -> Vec<String> {
+    if reference == HEAD {
+        return vec![HEAD.to_owned()];
+    }
+    if reference.starts_with("refs/") {
+        return vec![reference.to_owned(), format!("{reference}^{{}}")];
+    }
+    let tag = format!("refs/tags/{reference}");
+    vec![format!("refs/heads/{reference}"), tag.clone(), format!("{tag}^{{}}")]
+}
+
+/// The commit in the answer of `ls-remote`. It also lists names that only end in one that was asked for.
+fn commit_of(listed: &str, names: &[String], url: &str, reference: &str) -> Result<String, CheckoutError> {
+    let find = |name: &String| {
+        let mut pairs = listed.lines().filter_map(|line| line.split_once('\t'));
+        pairs.find(|(_, listed)| listed == name).map(|(commit, _)| commit.to_owned())
+    };
+    let found: Vec<String> = names.iter().filter_map(find).collect();
+    let has_branch_and_tag = names.len() == 3 && find(&names[0]).is_some() && find(&names[1]).is_some();
+    if has_branch_and_tag {
+        return Err(CheckoutError::Ambiguous { url: url.to_owned(), reference: reference.to_owned() });
+    }
+    // The commit of an annotated tag comes after the tag itself.
+    match found.into_iter().next_back() {
+        Some(commit) if is_commit(&commit) => Ok(commit),
+        None if reference != HEAD => {
+            Err(CheckoutError::NoReference { url: url.to_owned(), reference: reference.to_owned() })
+        }
+        Some(_) | None => Err(CheckoutError::NoCommit { url: url.to_owned() }),
     }
 }
 
@@ -357,6 +422,24 @@ mod tests {
             let error = prefix(text).unwrap_err();
             assert!(error.contains(why), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_name_is_a_branch_or_a_tag_and_never_both() {
+        let one = "1".repeat(40);
+        let two = "2".repeat(40);
+        let commit = |reference: &str, listed: &str| {
+            commit_of(listed, &full_names(reference), "url", reference).map_err(|error| error.to_string())
+        };
+        assert_eq!(commit("HEAD", &format!("{one}\tHEAD\n")), Ok(one.clone()));
+        let branch = format!("{two}\trefs/heads/x/v1\n{one}\trefs/heads/v1\n");
+        assert_eq!(commit("v1", &branch), Ok(one.clone()), "x/v1 only ends in the name");
+        let tag = format!("{one}\trefs/tags/v1\n{two}\trefs/tags/v1^{{}}\n");
+        assert_eq!(commit("v1", &tag), Ok(two.clone()), "the commit of an annotated tag");
+        assert!(commit("v1", &format!("{branch}{tag}")).unwrap_err().contains("a branch and a tag `v1`"));
+        assert_eq!(commit("refs/heads/v1", &branch), Ok(one), "a full name is not ambiguous");
+        assert_eq!(commit("v2", &branch).unwrap_err(), "url has no branch or tag `v2`");
+        assert!(commit("HEAD", "words\tHEAD\n").unwrap_err().contains("not a commit"));
     }
 
     #[test]

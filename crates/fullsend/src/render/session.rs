@@ -29,7 +29,7 @@ pub fn describe(session: &Session, requests: &[(ToolRequest, Json)]) -> Json {
     let open: Vec<Json> = requests.iter().map(request).collect();
     let held = holder.as_ref().map(|holder| json!({ "owner": holder.owner, "until_ms": holder.until_ms }));
     json!({
-        "id": header.id, "repository": header.repository, "organisation": header.organisation,
+        "id": header.id, "repository": header.repository, "ref": header.reference, "organisation": header.organisation,
         "imported": header.imported, "agent": header.agent, "harness": header.harness, "labels": header.labels,
         "environment": session.environment(), "resources": header.resources,
         "parent": header.parent, "children": state.children, "created_ms": header.created_ms, "status": state.status, "stop_reason": state.stop_reason,

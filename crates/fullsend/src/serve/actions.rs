@@ -27,6 +27,9 @@ pub struct NewSessionBody {
     pub agent: String,
     /// environments/ID.yaml of a layer.
     pub environment: Option<String>,
+    /// The branch, tag or commit that every wake works on, instead of the default branch.
+    #[serde(rename = "ref")]
+    pub reference: Option<String>,
     /// Creating a session again with the same id returns the same session.
     #[schemars(with = "Option<String>")]
     pub id: Option<SessionId>,

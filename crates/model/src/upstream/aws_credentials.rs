@@ -1,8 +1,8 @@
 //! Keys for AWS, on the host: named by the provider, of a profile, from the container's endpoint, for a web identity, or for
 //! the role of the instance.
 
+use super::aws_key_document::{key_of, read};
 use super::aws_profile::AwsProfile;
-use super::aws_time;
 use super::fetch::{TokenHost, TokenRequest, encode, fetch, fetch_json};
 use super::service::{NamedCredential, ServiceSettings};
 use super::token_cache::IssuedToken;
@@ -12,8 +12,7 @@ use egress::sigv4::AwsKey;
 use hyper::Method;
 use hyper::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
-use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// Where the container agent of ECS serves relative addresses.
 const CONTAINER_HOST: &str = "http://169.254.170.2";
@@ -145,24 +144,6 @@ impl AwsOrigin {
 
 async fn reveal(source: &CredentialSource) -> Result<Secret, String> {
     source.secret().await.map_err(|error| error.to_string())
-}
-
-pub(super) async fn read(path: &str) -> Result<String, String> {
-    let text = tokio::fs::read_to_string(Path::new(path)).await;
-    text.map_err(|error| format!("{path} cannot be read: {error}"))
-}
-
-pub(super) fn key_of(value: &Value, token_name: &str) -> Result<IssuedToken<AwsKey>, String> {
-    let text = |name: &str| value[name].as_str().map(|text| Secret::new(text.to_owned()));
-    let (Some(id), Some(secret)) = (text("AccessKeyId"), text("SecretAccessKey")) else {
-        return Err("AWS answered without a key".to_owned());
-    };
-    let by_text = value["Expiration"].as_str().and_then(aws_time::parse);
-    let by_number =
-        value["Expiration"].as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let expires = by_text.or_else(|| by_number.map(|since| SystemTime::UNIX_EPOCH + since));
-    let until = expires.map(|at| Instant::now() + at.duration_since(SystemTime::now()).unwrap_or_default());
-    Ok(IssuedToken { value: AwsKey { id, secret, session_token: text(token_name) }, until })
 }
 
 /// The key of the instance's role. The metadata server wants a token of its own first, which only a `PUT` gets.

@@ -1,6 +1,6 @@
 //! A profile in the files of AWS's own programs: a key, or a `credential_process` that prints one.
 
-use super::aws_credentials::{key_of, read};
+use super::aws_key_document::{key_of, read};
 use super::token_cache::IssuedToken;
 use egress::credentials::Secret;
 use egress::sigv4::AwsKey;

@@ -2,6 +2,7 @@
 
 mod anthropic;
 mod aws_credentials;
+mod aws_key_document;
 mod aws_keys;
 mod aws_profile;
 mod aws_time;

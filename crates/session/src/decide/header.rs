@@ -12,6 +12,7 @@ pub(crate) fn check_header(header: &SessionHeader, limits: &SessionLimits) -> Re
         version,
         id: _,
         repository,
+        reference,
         organisation,
         agent,
         harness: _,
@@ -27,6 +28,10 @@ pub(crate) fn check_header(header: &SessionHeader, limits: &SessionLimits) -> Re
     }
     if let Some(repository) = repository {
         check_text("repository", repository, MAX_PATH_BYTES)?;
+    }
+    if let Some(reference) = reference {
+        check_text("ref", reference, MAX_NAME_BYTES)?;
+        check_reference(reference)?;
     }
     if let Some(organisation) = organisation {
         check_text("organisation", organisation, MAX_NAME_BYTES)?;
@@ -63,6 +68,20 @@ fn check_labels(labels: &[String], limit: usize) -> Result<(), SessionRefusal> {
         return Err(SessionRefusal::Field { what: "labels", why: "they must be sorted and different" });
     }
     labels.iter().try_for_each(|label| check_text("label", label, MAX_NAME_BYTES))
+}
+
+/// The rules of git for names of references. An option and a pattern are none.
+fn check_reference(text: &str) -> Result<(), SessionRefusal> {
+    let is_part = |part: &str| {
+        !part.is_empty() && !part.starts_with('.') && !part.ends_with('.') && !part.ends_with(".lock")
+    };
+    let is_name = !text.starts_with('-')
+        && !text.contains("..")
+        && !text.contains("@{")
+        && !text.contains([' ', '~', '^', ':', '?', '*', '[', '\\'])
+        && text.split('/').all(is_part);
+    let why = "it is not the name of a branch or tag, a full reference, or a commit";
+    if is_name { Ok(()) } else { Err(SessionRefusal::Field { what: "ref", why }) }
 }
 
 fn check_text(what: &'static str, text: &str, limit: usize) -> Result<(), SessionRefusal> {

@@ -7,8 +7,10 @@ use crate::log::digest::Sha256Digest;
 use crate::log::id::SessionId;
 use crate::log::time::Timestamp;
 
-/// The version of headers that this code writes. It reads all versions up to this one.
-pub const HEADER_VERSION: u32 = 2;
+/// The newest version of headers that this code reads and writes.
+pub const HEADER_VERSION: u32 = 3;
+/// The version of a header without a reference. Programs that do not know references still run such a session.
+const VERSION_WITHOUT_REFERENCE: u32 = 2;
 
 fn first_version() -> u32 {
     1
@@ -23,6 +25,10 @@ pub struct SessionHeader {
     /// The repository that the session belongs to. Sessions of the first version have none: any worker may run them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
+    /// The branch, tag or commit of the repository that every wake works on, if not the newest commit of the default branch.
+    /// Since version 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
     /// The organisation that the repository belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub organisation: Option<String>,
@@ -50,9 +56,10 @@ impl SessionHeader {
     #[must_use]
     pub fn new(id: SessionId, agent: &str, created_ms: Timestamp) -> Self {
         Self {
-            version: HEADER_VERSION,
+            version: VERSION_WITHOUT_REFERENCE,
             id,
             repository: None,
+            reference: None,
             organisation: None,
             agent: agent.to_owned(),
             harness: None,
@@ -63,6 +70,13 @@ impl SessionHeader {
             parent: None,
             imported: false,
         }
+    }
+
+    /// The same session on a branch, tag or commit. Older programs would run it on the default branch, so they must not read it.
+    #[must_use]
+    pub fn at(self, reference: Option<String>) -> Self {
+        let version = if reference.is_some() { HEADER_VERSION } else { self.version };
+        Self { version, reference, ..self }
     }
 }
 

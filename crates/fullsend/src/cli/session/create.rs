@@ -30,6 +30,10 @@ pub struct Arguments {
     /// this machine, git+https://HOST/REPOSITORY@COMMIT//PATH or https://HOST/FILE#sha256=DIGEST
     #[arg(long, value_name = "SOURCE:MOUNT[:rw]")]
     resource: Vec<String>,
+    /// Work on this branch, tag or commit in every wake, instead of the default branch; for workers with --checkout. The
+    /// harness is that of the default branch
+    #[arg(long = "ref", value_name = "REF")]
+    reference: Option<String>,
     /// Run only on workers with this label; can be repeated
     #[arg(long, value_name = "LABEL")]
     label: Vec<String>,
@@ -50,6 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let new = NewSession {
         agent: arguments.agent.clone(),
         environment: arguments.environment.clone(),
+        reference: arguments.reference.clone(),
         labels: arguments.label.clone(),
         resources,
         id: arguments.id,
@@ -70,6 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 pub struct NewSession {
     pub agent: String,
     pub environment: Option<String>,
+    pub reference: Option<String>,
     pub labels: Vec<String>,
     pub resources: Vec<SessionResource>,
     pub id: Option<SessionId>,
@@ -132,7 +138,7 @@ impl NewSession {
             labels,
             environment: checked.environment,
             resources: self.resources.clone(),
-            ..SessionHeader::new(id, &self.agent, seed.now)
+            ..SessionHeader::new(id, &self.agent, seed.now).at(self.reference.clone())
         };
         // A repeated call must send the same header. The time and the harness may have changed since the first one.
         if let Some(known) = self.id.and_then(|id| sessions.session(id).ok()).map(|known| known.header) {

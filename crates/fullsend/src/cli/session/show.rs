@@ -89,6 +89,9 @@ pub fn show(arguments: &Show) -> Result<Exit, Failure> {
     if let Some(repository) = &header.repository {
         writeln!(out, "of        {}", clean_text(repository))?;
     }
+    if let Some(reference) = &header.reference {
+        writeln!(out, "ref       {}", clean_text(reference))?;
+    }
     if !header.labels.is_empty() {
         writeln!(out, "labels    {}", clean_text(&header.labels.join(", ")))?;
     }

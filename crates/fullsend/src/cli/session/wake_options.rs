@@ -80,12 +80,42 @@ fn end_process() -> ! {
     std::process::exit(i32::from(Exit::Terminated.code()))
 }
 
-/// The session's repository.
-fn check_out(checkouts: &Checkouts, header: &SessionHeader) -> Result<Checkout, PrepareError> {
-    let repository = header.repository.as_deref().unwrap_or_default();
-    checkouts.open(repository).map_err(|error| match error.is_transient() {
-        true => PrepareError::transient(error.to_string()),
-        false => PrepareError::missing(error.to_string()),
+/// The commits that a wake uses: the one that it works on, and that of the default branch, if it is another. They stay while this
+/// value exists.
+struct WakeCheckouts {
+    worked_on: Checkout,
+    default_branch: Option<Checkout>,
+}
+
+impl WakeCheckouts {
+    fn open(checkouts: &Checkouts, header: &SessionHeader) -> Result<Self, PrepareError> {
+        let repository = header.repository.as_deref().unwrap_or_default();
+        let open = |reference: Option<&str>| {
+            checkouts.open(repository, reference).map_err(|error| match error.is_transient() {
+                true => PrepareError::transient(error.to_string()),
+                false => PrepareError::missing(error.to_string()),
+            })
+        };
+        let default_branch = header.reference.is_some().then(|| open(None)).transpose()?;
+        Ok(Self { worked_on: open(header.reference.as_deref())?, default_branch })
+    }
+
+    /// The harness comes from the default branch: whoever may write another branch must not change what runs.
+    fn choose(&self, configuration: &mut ConfigurationOptions) {
+        configuration.repo = Some(self.worked_on.directory.clone());
+        if let Some(default_branch) = &self.default_branch {
+            configuration.fullsend_dir = Some(default_branch.directory.join(".fullsend"));
+            configuration.config_ref = Some("worktree".to_owned());
+        }
+    }
+}
+
+/// The files of this machine are at whatever commit they are at.
+fn needs_checkout(header: &SessionHeader) -> Result<(), PrepareError> {
+    header.reference.as_ref().map_or(Ok(()), |reference| {
+        Err(PrepareError::missing(format!(
+            "it works on `{reference}`, which only a worker with --checkout fetches"
+        )))
     })
 }
 
@@ -115,11 +145,12 @@ impl WakeOptions {
         let console = Mutex::new(Console::default());
         Ok(WakeContext {
             open: Arc::new(move |header| {
-                let checkout =
-                    checkouts.as_ref().map(|checkouts| check_out(checkouts, header)).transpose()?;
                 let mut configuration = configuration.clone();
-                if let Some(checkout) = &checkout {
-                    configuration.repo = Some(checkout.directory.clone());
+                let opened = checkouts.as_ref().map(|checkouts| WakeCheckouts::open(checkouts, header));
+                let checkout = opened.transpose()?;
+                match &checkout {
+                    Some(checkout) => checkout.choose(&mut configuration),
+                    None => needs_checkout(header)?,
                 }
                 let opened = configuration.open();
                 let mut opened = opened.map_err(|failure| PrepareError::invalid(failure.message))?;
