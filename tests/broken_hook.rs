@@ -1,6 +1,6 @@
-//! The program with a hook or a guard that breaks as they may, for tests: everything is the real thing but the process that
-//! a runtime starts as its hook, which misbehaves for one event when the file `break` in the repository says so, and the
-//! guard's socket, which dies or hangs in the middle of a run when the variable `BREAK_GUARD` says so.
+//! The program with a hook or a guard that breaks as they may, for tests: everything is real except two parts. The
+//! process that a runtime starts as its hook misbehaves for one event if the file `break` in the repository says so.
+//! The guard's socket dies or hangs in the middle of a run if the variable `BREAK_GUARD` says so.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -45,7 +45,7 @@ fn hook(words: &[OsString]) -> Option<ExitCode> {
     let words: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
     let answer = HookAddress::parse(&words)?.ask(Path::new(hook_client::SOCKET), &body);
     if how.is_some_and(|how| how.starts_with("keeps ")) {
-        // It asked, and does not tell the runtime what it heard.
+        // It asked the guard, and does not pass the answer on to the runtime.
         return Some(ExitCode::SUCCESS);
     }
     if answer.code == 0 {
@@ -113,7 +113,7 @@ fn broken(order: &str) -> Option<ExitCode> {
     }
 }
 
-/// Once the model was asked a second time, so that the first call has been judged as ever.
+/// After the second request to the model, so that the first call was judged as usual.
 fn break_guard(how: &str) -> Option<()> {
     let state = std::env::var("XDG_STATE_HOME").ok()?;
     let asked = || -> Option<usize> {
@@ -126,12 +126,12 @@ fn break_guard(how: &str) -> Option<()> {
     }
     let (place, listener) = listener()?;
     if how == "killed" {
-        // As if the process that listens had ended: whoever connects is refused.
+        // As if the listening process had ended: connections are refused.
         UnixStream::from(listener).shutdown(std::net::Shutdown::Both).ok()?;
         return Some(());
     }
-    // Connections are handed to whoever has waited longest: after the guard has got one more, all others are taken here
-    // and never answered.
+    // The kernel gives a connection to the thread that has waited longest: the guard gets one more, and all others are
+    // accepted here and never answered.
     let listener = UnixListener::from(listener);
     for _ in 0..32 {
         let listener = listener.try_clone().ok()?;

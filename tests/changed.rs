@@ -138,7 +138,7 @@ fn a_directory_that_is_made_anew_hides_the_old_one() {
     assert!(!world.path("repo/src/two.txt").exists() && world.path("repo/deep/one.txt").exists());
 }
 
-/// What would take longer the larger a repository is, is not done there.
+/// Work that would grow with the repository is skipped in a large one.
 #[test]
 fn of_a_large_repository_what_lies_beside_the_changes_is_laid_out() {
     let world = world(

@@ -256,7 +256,7 @@ fn the_scripts_of_a_workflow_decide_and_run() {
     assert_eq!(decide("pull_request", &labeled("ready")), "harnesses=[\"hello\"]\n");
     assert_eq!(decide("pull_request", &labeled("other")), "harnesses=[]\n");
     assert_eq!(decide("push", &json!({ "ref": "x" })), "harnesses=[]\n");
-    // Anybody can write a comment, and the trigger does not ask who: nothing starts.
+    // Anybody can write a comment, and the trigger does not check the author: nothing starts.
     let mut opened = labeled("ready");
     opened["action"] = "opened".into();
     assert_eq!(decide("pull_request", &opened), "harnesses=[]\n");
@@ -396,7 +396,7 @@ fn check_task(spec: &Node) {
     }
 }
 
-/// What anybody writes on a forge becomes no part of a command on the host.
+/// Text that anybody writes on a forge never becomes part of a command on the host.
 #[test]
 fn the_text_of_an_event_is_no_part_of_a_command() {
     let world = example("hello");

@@ -1,5 +1,5 @@
-//! What the commands say when nothing is wrong with the files, or when the command itself is: formats, explanations,
-//! lists, versions, help, completions, first steps.
+//! The output of commands for valid files, and for wrong command lines: formats, explanations, lists, versions, help,
+//! completions, first steps.
 
 use std::fs;
 use std::io::Read;

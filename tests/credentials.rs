@@ -1,5 +1,5 @@
-//! Credentials that the agent uses and never holds: real requests of real programs in a real run, checked byte by byte on
-//! both sides.
+//! Credentials that the agent uses without getting their values: real requests of real programs in a real run, checked
+//! byte by byte on both sides.
 
 use std::fs;
 use std::path::Path;

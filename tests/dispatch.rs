@@ -56,7 +56,7 @@ fn local_jobs_run_at_once_and_are_collected_with_their_exit_codes() {
     let again = world.run(&["dispatch", "job", "../many", "1"]);
     assert_eq!(again.code, 5, "{}", again.err);
     assert!(!world.path("many/jobs/1/attempt-2").exists());
-    // One that was cut off is not done: it gets another attempt.
+    // A job that was cut off has no result: it gets another attempt.
     fs::remove_file(world.path("many/jobs/0/result.json")).unwrap();
     assert!(world.run(&["dispatch", "status", "../many"]).out.ends_with("1 done, 1 failed, 1 open\n"));
     assert_eq!(world.run(&["dispatch", "job", "../many", "0"]).code, 0);

@@ -83,7 +83,7 @@ fn check_accepts_every_variant() {
         }
     }
     assert_eq!(checked, 15);
-    // Nothing that is not honoured passes in silence.
+    // Every key without an effect is reported.
     let said = fullsend(&world, "check", "triage", "github", &["--env"]).err;
     for key in ["roles", "create_issues", "defaults", "repos"] {
         assert!(said.contains(&format!("`{key}` has no effect here")), "{key}: {said}");

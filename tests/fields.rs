@@ -162,7 +162,7 @@ fn a_value_in_a_host_file_stays_one_value() {
     assert!(rest.contains("No such file"), "nothing ran: {rest}");
 }
 
-/// It goes in as it is, and is seen nowhere else.
+/// It enters the sandbox unchanged, and appears nowhere else.
 #[test]
 fn a_credential_in_a_host_file_is_delivered_and_masked_everywhere() {
     let token = format!("{}{}", "ghp_", "a8Fk2LmQ9xZt4RvW7bNc1YpS3dGh6JuE0oTi");

@@ -1,4 +1,4 @@
-//! The guard's socket by itself: who waits for whom, and when the listening ends.
+//! The guard's socket by itself: who waits for whom, and when it is closed.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -12,7 +12,7 @@ use fullsend::internal::hook_server::HookServer;
 use crate::hostile_output;
 use crate::support::World;
 
-/// What a hook of this guard's run is told when it shows nothing.
+/// The answer to a hook of this run that shows no token.
 fn ask(path: &Path, guard: &Guard) -> String {
     let [runtime, _, token] = guard.hook_address().arguments();
     let mut stream = UnixStream::connect(path).unwrap();

@@ -1,5 +1,5 @@
-//! Outputs that an agent might leave to get something out, in, or stuck: each is refused or comes out harmless, and none
-//! makes the runner read or write anywhere else.
+//! Hostile outputs of an agent: each is refused or comes out harmless, and none makes the runner read or write
+//! elsewhere, or hang.
 
 use std::fs;
 use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! The runs that are kept: listed, told, verified, removed. One changed byte anywhere is seen.
+//! The runs that are kept: listed, shown, verified, removed. One changed byte anywhere is detected.
 
 use std::fs;
 use std::path::{Path, PathBuf};

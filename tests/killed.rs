@@ -140,7 +140,7 @@ fn kinds() -> Vec<String> {
     found
 }
 
-/// Kills the runner as soon as it says that this happened. Whether it came to that.
+/// Kills the runner as soon as it reports this event. Returns whether the event happened.
 fn killed_at(world: &World, kind: &str) -> bool {
     let mut child = world.spawn_piped(&["run", "triage", "--json", "--keep", "always", "--timeout", "20"]);
     let wanted = format!("\"type\":\"{kind}\"");
@@ -207,7 +207,7 @@ fn a_kill_at_any_kind_of_event_leaves_a_truthful_record_and_nothing_else() {
     }
 }
 
-/// Whoever wrote the end before it was killed has ended.
+/// A runner that wrote the end before it was killed counts as ended.
 #[test]
 fn a_kill_at_the_very_end_tells_what_had_happened() {
     if !has_program("python3", "killed") {

@@ -67,7 +67,8 @@ kill $server
 exit $code
 "#;
 
-/// Gives the world's runs the lab's authority. Not here without root, python3, openssl and ip: which is said.
+/// Gives the world's runs the lab's authority. `None` without root, python3, openssl and ip; the test is then skipped
+/// with a reason.
 pub fn build(world: World) -> Option<World> {
     if !rustix::process::geteuid().is_root() {
         skip("lab", "only root can give a namespace of its own an address");

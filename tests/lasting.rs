@@ -144,7 +144,7 @@ fn a_timeout_kills_everything_that_the_command_started() {
         assert_eq!(late.code, 124, "{}", late.err);
         let left = lasting.sh(&id, "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -o 'sleep 11[0-9][0-9]'");
         assert_eq!(left.out, "", "they run on");
-        // Another command's processes are not its business.
+        // It does not kill another command's processes.
         assert_eq!(lasting.sh(&id, "setsid sleep 1200 >/dev/null 2>&1 & echo").code, 0);
         lasting.exec(&id, &["--timeout", "1s"], &["sleep", "1116"]);
         assert!(lasting.sh(&id, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '").out.contains("sleep 1200"));

@@ -227,7 +227,7 @@ fn the_canary_token_does_not_leave_over_inspected_tls() {
         return;
     };
     assert!(code == 0 && received.contains("FINE-AFTER"), "{received}");
-    // What stays encrypted is not watched; docs/guard.md says so.
+    // Encrypted data is not watched; docs/guard.md says so.
     let Some((code, received)) = over_tls(Who::Caller, "curl -skS -m20 -d WORD-AFTER https://api.lab.test/")
     else {
         return;

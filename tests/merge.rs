@@ -1,6 +1,6 @@
-//! How layers become one harness, observed through `explain` of the real program: a row for every field and the rule
-//! of its kind, then what stands over what: bases, forges, configuration, `customized/`, files of nearer layers.
-//! A field without a row fails the tests.
+//! How layers become one harness, observed through `explain` of the real program: a row for every field and the rule of
+//! its kind, then the precedence of bases, forges, configuration, `customized/`, files of nearer layers. A field
+//! without a row fails the tests.
 
 use fullsend::internal::{ForgeBlock, Harness};
 
@@ -35,7 +35,7 @@ fn with_agent(text: &str) -> String {
     }
 }
 
-/// The two ways in which one file stands over another: a nearer layer, and `base:` within one layer.
+/// The two ways in which one file overrides another: a nearer layer, and `base:` within one layer.
 fn both_ways(far: &str, near: &str) -> [World; 2] {
     let far = with_agent(far);
     let layers = [

@@ -1,5 +1,5 @@
-//! The table of the merge tests: for every field of a harness what a farther file says, what a nearer one says, what
-//! stands, and what `null` in the nearer one leaves.
+//! The table of the merge tests: for every field of a harness the farther value, the nearer value, the result, and the
+//! result of `null` in the nearer file.
 
 /// One field. `merged` is every value at or below it, sorted by path.
 pub struct Field {
@@ -12,17 +12,17 @@ pub struct Field {
 
 /// What `null` in the nearer file leaves of the farther one.
 pub enum OnNull {
-    /// What stands then: nothing, or what is built in.
+    /// The result: nothing, or the built-in value.
     Leaves(&'static [(&'static str, &'static str)]),
     /// It is refused, with these words.
     Refused(&'static str),
-    /// It is refused where the organisation said it; elsewhere nothing stands then.
+    /// It is refused if the organisation set the value; elsewhere the result is nothing.
     Pinned,
 }
 
 use OnNull::{Leaves, Pinned, Refused};
 
-/// A value that replaces, and that nothing built in stands behind.
+/// A value that replaces, without a built-in default.
 macro_rules! replaces {
     ($key:literal, $far:literal, $near:literal) => {
         Field {
@@ -196,7 +196,7 @@ pub const FIELDS: &[Field] = &[
     },
 ];
 
-/// Skills replace each other by directory, where they stand; their file overrides merge, and `null` removes a file.
+/// Skills replace each other by directory, in place; their file overrides merge, and `null` removes a file.
 const SKILLS: Field = Field {
     key: "skills",
     far: "skills:\n- skills/first\n- skills/review: {a.md: x/a.md, b.md: x/b.md}\n- skills/last",
@@ -234,7 +234,7 @@ const SKILL_FROM_ANOTHER_PLACE: Field = Field {
     ..SKILLS
 };
 
-/// Host files replace each other by destination, where they stand and as a whole.
+/// Host files replace each other by destination, in place and as a whole.
 const HOST_FILES: Field = Field {
     key: "host_files",
     far: "host_files:\n- {src: a, dest: /sandbox/a, optional: true}\n- {src: b, dest: /sandbox/b}",
@@ -360,7 +360,7 @@ const SECURITY: Field = Field {
     ]),
 };
 
-/// The fields of a forge block: `far` stands outside, `near` in the block.
+/// The fields of a forge block: `far` is outside, `near` in the block.
 pub const FORGE_FIELDS: &[Field] = &[
     replaces!("pre_script", "scripts/far", "scripts/near"),
     replaces!("post_script", "scripts/far", "scripts/near"),

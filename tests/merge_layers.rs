@@ -1,5 +1,5 @@
-//! What stands over what: bases and their limits, the layers' configuration, `customized/`, files of nearer layers, and
-//! one skill listed twice.
+//! Precedence: bases and their limits, the layers' configuration, `customized/`, files of nearer layers, and one skill
+//! listed twice.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! One way to get each diagnostic: files beside a harness that is right, and the command that reads them.
+//! One way to get each diagnostic: files beside a valid harness, and the command that reads them.
 
 use crate::option_cases::options;
 use crate::support::{RUNNABLE, World};

@@ -109,7 +109,7 @@ fn github() {
     );
 }
 
-/// One line in the harness; the host's own mirror is part of it, and an organisation's ceiling holds.
+/// One line in the harness; it includes the host's own mirror, and an organisation's ceiling applies.
 #[test]
 fn one_line_allows_a_network_and_the_hosts_mirror() {
     let scenario = r#"{"turns":[[{"finish":{"summary":"x"}}]]}"#;

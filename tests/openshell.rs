@@ -18,7 +18,8 @@ const PACKAGES: [&str; 2] = ["grpcio==1.85.1", "protobuf==7.36.2"];
 /// No word of it is one of ours: parts of a known value are masked too.
 const TOKEN: &str = "6fd1c07ab94e4d0f83b25a7719e6c4d2";
 
-/// The packages, and the definitions of both lines, once for all tests. `None`: this machine cannot have them, which is said.
+/// The packages, and the definitions of both lines, once for all tests. `None`: they cannot be installed here; the test
+/// is skipped with a reason.
 fn definitions() -> Option<PathBuf> {
     if !has_programs(&["python3", "unshare", "nsenter", "ip"], "openshell") {
         return None;

@@ -1,5 +1,5 @@
-//! Every way in which a run can end, with its word and its exit code, and that a post-script runs after one of them only.
-//! What another runner lets pass for a success is here by name.
+//! Every way in which a run can end, with its outcome and its exit code. A post-script runs after only one of them.
+//! Ends that another runner treats as a success have their own tests.
 
 use std::fs;
 

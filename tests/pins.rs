@@ -226,7 +226,7 @@ fn the_organisation_may_be_weak_itself() {
     assert_eq!(explain(&refined).code, 0, "its harnesses may refine each other");
 }
 
-/// The configuration speaks to every harness: the organisation's own are no way around it either.
+/// The configuration applies to every harness, also to the organisation's own.
 #[test]
 fn the_organisation_s_configuration_binds_its_own_harnesses() {
     let files = [
@@ -257,7 +257,7 @@ fn what_a_replaced_harness_does_not_repeat_is_still_pinned() {
     }
 }
 
-/// Pins cannot be shaken off by putting another file in the way.
+/// Replacing a file does not remove its pins.
 #[test]
 fn replacing_or_avoiding_a_base_does_not_remove_its_pins() {
     let open = "security: {fail_mode: open}\n";

@@ -205,7 +205,7 @@ fn budget() -> BoxedStrategy<Json> {
     ])
 }
 
-/// The organisation's pins refuse many a random harness, so they are rare.
+/// Pins of the organisation are rare here, because they refuse many random harnesses.
 fn config() -> BoxedStrategy<Json> {
     object(vec![
         field("runtime", words(&["claude", "native"])),

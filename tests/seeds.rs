@@ -183,8 +183,8 @@ async fn tunnel(
     drop(tokio::io::copy_bidirectional(&mut secured, &mut service).await);
 }
 
-/// Nothing is edited: Vertex is reached under its own name, through the proxy of this machine, with a token that is made
-/// from the service account on the host.
+/// No file is edited: Vertex is reached under its own name, through the proxy of this machine, with a token that is
+/// made from the service account on the host.
 #[test]
 fn as_printed() {
     if !has_program("openssl", "seed-harness-as-printed")

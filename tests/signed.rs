@@ -1,5 +1,5 @@
-//! Signed records: whoever changes, removes, cuts, swaps or adds a file of a run is found out by `runs verify --key`, and
-//! other programs can check the signature.
+//! Signed records: `runs verify --key` detects every file of a run that was changed, removed, cut, swapped or added,
+//! and other programs can check the signature.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -251,7 +251,7 @@ fn sign(world: &World, statement: &Json) -> String {
         .to_string()
 }
 
-/// A record that holds in itself, but that somebody else wrote, or that belongs to another run.
+/// A record that is consistent, but that somebody else wrote, or that belongs to another run.
 #[test]
 fn a_forged_or_exchanged_run_is_detected() {
     let world = world();

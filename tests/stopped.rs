@@ -1,5 +1,5 @@
-//! A run that is asked to end: by a person, by the system, twice, or by its own clock. It ends in order, keeps what there
-//! was under a name that says so, and never runs its post-script.
+//! A run that is asked to end: by a person, by the system, twice, or by its own clock. It ends cleanly, keeps its
+//! output as `partial`, and never runs its post-script.
 
 use std::fs;
 use std::path::PathBuf;

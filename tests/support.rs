@@ -115,8 +115,8 @@ impl World {
         self
     }
 
-    /// From here on everything is run by somebody without privileges, who owns this directory. `None` where this machine
-    /// cannot, which is said.
+    /// From here on everything is run by a user without privileges, who owns this directory. `None` if this machine
+    /// cannot do that; the test is then skipped with a reason.
     pub fn by_user(mut self) -> Option<Self> {
         // Whoever is not root is such a user already.
         if !rustix::process::geteuid().is_root() {
@@ -184,7 +184,7 @@ impl World {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    /// Runs the program as somebody; `None` where this machine cannot, which is said.
+    /// Runs the program as a user; `None` if this machine cannot do that; the test is then skipped with a reason.
     pub fn run_as(&self, who: Who, arguments: &[&str]) -> Option<Ran> {
         if who == Who::Caller || !rustix::process::geteuid().is_root() {
             return Some(self.run(arguments));
@@ -351,7 +351,7 @@ pub fn has_programs(names: &[&str], test: &str) -> bool {
     names.iter().all(|name| has_program(name, test))
 }
 
-/// Says that this machine cannot run a test, and why. `.ci/run` prints these and judges them.
+/// Records that this machine cannot run a test, and why. `.ci/run` prints these skips and checks them.
 pub fn skip(name: &str, reason: &str) {
     let target = root().join("target");
     drop(fs::create_dir_all(&target));

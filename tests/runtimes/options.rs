@@ -128,7 +128,7 @@ fn options_are_honoured_by_native() {
     assert!(code == 1 && err.contains("it did not finish within 1 turns"), "{code} {err}");
 }
 
-/// What is not offered does not run, whoever asks for it.
+/// A tool that is not offered does not run, whoever asks for it.
 #[test]
 fn a_tool_that_was_taken_away_does_not_run() {
     for runtime in ["claude", "native"] {

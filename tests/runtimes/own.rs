@@ -245,7 +245,7 @@ fn files_are_read_changed_and_found() {
     assert!(words[5].contains("No such file"), "{}", words[5]);
 }
 
-/// An agent that kills its own loop has killed itself and nothing else.
+/// An agent that kills its own loop ends only itself.
 #[test]
 fn a_loop_that_is_killed_fails_the_run() {
     let scenario = json!({ "turns": [[{ "shell": "kill -9 $PPID; sleep 5" }], [{ "finish": good() }]] });
@@ -274,12 +274,12 @@ fn a_long_conversation_is_kept_within_its_budget() {
     assert!(last.contains("MEND-OF-THE-HARNESS") && last.contains("Do your task now"));
 }
 
-/// What the model says arrives while it says it, so that a long answer is no silence.
+/// The model's text arrives while it is written, so that a long answer does not count as silence.
 #[test]
 fn an_answer_is_heard_while_it_is_spoken() {
     let mut slow: Vec<Json> = (0..7).map(|number| json!({ "text": format!("word {number} ") })).collect();
     slow.extend([json!({ "shell": "true" }), json!({ "pause": 1.2 })]);
-    // The first line is waited for with another patience.
+    // The first line has another timeout.
     let scenario = json!({ "turns": [[{ "shell": "true" }], slow, [{ "finish": good() }]] });
     let Some(stage) = Stage::with("native", "streaming", &scenario, "watchdog:\n  idle_seconds: 5\n") else {
         return;

@@ -1,5 +1,5 @@
-//! Codex gives what a command prints in several results, whenever it is asked. Whatever lies across their borders stays
-//! with the agent as if it had come at once.
+//! Codex gives what a command prints in several results, whenever it is asked. Text that crosses their boundaries is
+//! handled as if it had come at once.
 
 use serde_json::{Value as Json, json};
 

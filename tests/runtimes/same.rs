@@ -124,7 +124,7 @@ fn nothing_outlives_the_run(runtime: &str) {
     let mark = mark("86", runtime);
     let command = format!("(setsid sleep {mark} &) ; (nohup sleep {mark} > /dev/null 2>&1 &) ; sleep {mark}");
     let scenario = json!({ "turns": [[{ "shell": command }]] });
-    // The watchdog's patience ends long before the run's minute does.
+    // The watchdog's timeout is much shorter than the run's minute.
     let more = "watchdog:\n  idle_seconds: 5\n";
     let Some(stage) = Stage::with(runtime, "nothing is left", &scenario, more) else { return };
     let started = Instant::now();

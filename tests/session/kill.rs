@@ -151,7 +151,8 @@ fn tell(connection: &Connection, session: Vec<u8>, state: &Value, story: &mut St
     story.unconsumed.extend(waiting.into_values());
 }
 
-/// Everything acknowledged is there once, at the place that was told; of what was not, at most the one that was under way.
+/// Everything acknowledged is stored once, at the acknowledged position; of the rest, at most the append that was in
+/// progress.
 fn judge(database: &Path, acknowledged: &BTreeMap<String, u64>, when: &str) {
     read(database, |story| {
         let mut found: BTreeMap<&String, u64> = BTreeMap::new();

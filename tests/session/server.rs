@@ -1,4 +1,5 @@
-//! Faults and manners that only a server has: it goes away and comes back, others migrate it, it tells those who wait.
+//! Faults and features that only a server has: it stops and restarts, others migrate it, and it notifies waiting
+//! threads.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};

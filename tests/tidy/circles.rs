@@ -1,4 +1,4 @@
-//! Import circles between the files of one crate: a file must not need itself through others. Reads `use` paths and
+//! Import circles between the files of one crate: a file must not import itself through others. Reads `use` paths and
 //! qualified paths as text. Test modules may look at what they test.
 
 use std::collections::{BTreeMap, BTreeSet};

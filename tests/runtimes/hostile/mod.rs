@@ -1,6 +1,6 @@
-//! Repositories that try to bend the runtime that works on them. Every case is shown to work against a naive launch of
-//! the same program, in namespaces of its own, and to do nothing here, or to stop the run. Each leaves its row in
-//! `target/hostile`, which the gate prints as a table.
+//! Repositories that try to change the behaviour of the runtime that works on them. Every case is shown to work against
+//! a naive launch of the same program, in namespaces of its own, and to do nothing here, or to stop the run. Each
+//! leaves its row in `target/hostile`, which the gate prints as a table.
 
 mod claude;
 mod codex;
@@ -30,7 +30,7 @@ const ATTACKS: [&str; 10] = [
     "hooks killed",
 ];
 
-/// What became of a naive launch.
+/// The result of a naive launch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Naive {
     /// It falls for it.
@@ -41,7 +41,7 @@ pub enum Naive {
     None,
 }
 
-/// What a hostile repository holds, and the words that tell that it had its way.
+/// The contents of a hostile repository, and the words that show that the attack worked.
 struct Case {
     runtime: &'static str,
     name: &'static str,

@@ -8,7 +8,8 @@ use super::{Case, Naive, OUR_SKILL, SKILL, WITH_SKILL, forbidden, row};
 /// The named attacks whose rows are shown here.
 pub const ATTACKS: [&str; 1] = ["hooks killed"];
 
-/// Ours is found by its bare name, and the repository's of the same name is not; that it gave way is in the record.
+/// The harness's skill is found by its bare name, and the repository's skill of the same name is not; the record says
+/// so.
 #[test]
 fn a_skill_of_the_harness_stands_above_one_of_the_repository() {
     for runtime in ["claude", "codex", "native"] {
@@ -68,7 +69,7 @@ fn skills_of_the_repository_are_there_where_the_organisation_wants_them() {
     }
 }
 
-/// What the repository says of itself is a user's words, marked as advice, and never the system's.
+/// The repository's own instructions are in a user message, marked as advice, never in the system prompt.
 #[test]
 fn words_of_the_repository_are_advice() {
     for runtime in ["claude", "codex", "native"] {
@@ -123,7 +124,8 @@ fn configuration_written_by_the_agent_does_not_last() {
     }
 }
 
-/// A process that the agent leaves behind and that kills every hook it sees. Whatever ran unseen stops the run.
+/// A process that the agent leaves behind and that kills every hook it sees. A call that ran without a verdict stops
+/// the run.
 #[test]
 fn killing_hooks_stops_the_run_or_the_call() {
     for runtime in ["claude", "codex", "native"] {

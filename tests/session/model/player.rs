@@ -29,7 +29,7 @@ pub(crate) struct Player<'a> {
     committed: BTreeSet<(SessionId, u64)>,
     ids: Vec<SessionId>,
     references: Vec<Reference>,
-    /// What was said, to say it again.
+    /// The inputs that were sent, to send them again.
     said: Vec<Vec<SessionInput>>,
     /// Where the store put it.
     places: Vec<BTreeMap<Seq, EventId>>,
@@ -439,7 +439,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// The log tells the same story: it folds to the state, and every input is there and consumed at most once.
+    /// The log agrees: it folds to the state, and every input is there and consumed at most once.
     pub(crate) fn finish(mut self) -> Vec<Sessions> {
         for number in 0..2 {
             let id = self.ids[number];

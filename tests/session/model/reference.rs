@@ -207,7 +207,7 @@ impl Reference {
         }
     }
 
-    /// A lease ended without a word. Gives whether the turn goes on with another attempt.
+    /// A lease ended without a commit. Returns whether the turn continues with another attempt.
     pub(crate) fn lose(&mut self, now: i64, limits: &SessionLimits) {
         let attempt = self.turn.as_ref().expect("a turn is on").attempt;
         if self.interrupts() > 0 {

@@ -1,5 +1,5 @@
-//! What a stranger's bundle may not bring in its log or beside it: an environment that its log accepts, an answer to a
-//! question that nobody was asked here, a session that gets its result.
+//! What an untrusted bundle must not bring: an environment that its log accepts, an answer to a request that was never
+//! shown here, a parent session that gets its result.
 
 use std::io::BufReader;
 
