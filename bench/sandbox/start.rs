@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const ROUNDS: usize = 40;
 /// With peers that take up to a second each.
 const SLOW_ROUNDS: usize = 14;
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One sandbox for `true`, in a process of its own, proof included.
 pub(crate) fn once(place: &Path) {
@@ -33,7 +33,7 @@ impl Ours {
         if self.proof {
             sandbox.prove(&proving()).unwrap();
         }
-        let ended = sandbox.exec(Command::new(["true"])).unwrap().wait(PATIENCE).unwrap();
+        let ended = sandbox.exec(Command::new(["true"])).unwrap().wait(TIMEOUT).unwrap();
         sandbox.close().unwrap();
         assert!(ended.success());
     }

@@ -9,7 +9,7 @@ pub(crate) const LONGEST: usize = 256;
 /// Characters of a word; a longer one is unknown.
 const LONGEST_WORD: usize = 64;
 /// A larger vocabulary is not one of ours.
-const MOST_PIECES: usize = 1 << 17;
+const MAX_VOCABULARY: usize = 1 << 17;
 const EMPTY: u32 = u32::MAX;
 
 pub(crate) struct WordPieces {
@@ -50,7 +50,7 @@ impl WordPieces {
             });
             start = end + 1;
         }
-        if pieces.len() > MOST_PIECES {
+        if pieces.len() > MAX_VOCABULARY {
             return Err(WeightsError::Shape("vocabulary".to_owned()));
         }
         let slots = vec![EMPTY; (2 * pieces.len()).next_power_of_two()];

@@ -63,7 +63,7 @@ fn run_case(case: &Case, who: Who) -> bool {
 
 fn run_attack(attack: &Attack, who: Who, table: &mut Table) -> bool {
     let mut passed = true;
-    for (question, ask) in [(Question::Held, attack.held), (Question::Bit, attack.bites)] {
+    for (question, ask) in [(Question::Held, attack.held), (Question::Bit, attack.works_without_layer)] {
         let world = World::new(who, &format!("attack-{}-{question}", attack.number));
         let answer = catch_unwind(AssertUnwindSafe(|| ask(&world)));
         let text = match &answer {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
@@ -115,7 +115,7 @@ pub(crate) fn run(sandbox: &Sandbox, mut command: Command) -> Output {
     let errors = process.stderr.take().unwrap();
     let stderr = std::thread::spawn(move || read_all(errors));
     let stdout = read_all(process.stdout.take().unwrap());
-    let exit = process.wait(PATIENCE).unwrap();
+    let exit = process.wait(TIMEOUT).unwrap();
     Output { exit, stdout, stderr: stderr.join().unwrap() }
 }
 

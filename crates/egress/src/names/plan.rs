@@ -16,7 +16,7 @@ const DNS_PORT: u16 = 53;
 const GATEWAY_PORT: u16 = 80;
 /// Each listener is a file descriptor on the host.
 const MAX_LISTENERS: usize = 2048;
-const MOST_POOLED: usize = 64;
+const MAX_POOLED: usize = 64;
 const MAX_POOLED_LISTENERS: usize = 512;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl NamePlan {
             named.iter().map(|(name, _)| name).filter(|name| *name != MODEL_HOST).collect();
         let names: BTreeMap<String, Ipv4Addr> =
             own.into_iter().zip(FIRST_EXACT..).map(|(name, at)| (name.clone(), Ipv4Addr::from(at))).collect();
-        let pooled = MAX_POOLED_LISTENERS.checked_div(pool_ports.len()).unwrap_or(0).min(MOST_POOLED);
+        let pooled = MAX_POOLED_LISTENERS.checked_div(pool_ports.len()).unwrap_or(0).min(MAX_POOLED);
         let pool: Vec<Ipv4Addr> = (FIRST_POOLED..).take(pooled).map(Ipv4Addr::from).collect();
         let mut sockets = vec![
             planned(SocketPurpose::Proxy, Ipv4Addr::LOCALHOST, PROXY_PORT),

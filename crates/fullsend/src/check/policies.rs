@@ -70,7 +70,8 @@ pub fn check(
             }),
         }
     }
-    let used = pins::judge(weakenings, resolved.organisation.as_deref(), &resolved.asking(), problems);
+    let used =
+        pins::judge(weakenings, resolved.organisation.as_deref(), &resolved.override_scope(), problems);
     resolved.exceptions.extend(used);
     let effective = policy::baseline(&policy);
     Some(CheckedPolicy { found, policy, effective })

@@ -154,19 +154,19 @@ pub fn print(sources: &Sources, problems: &[Diagnostic], format: Format) -> Resu
 }
 
 /// The most problems that are printed. Errors come first.
-const MOST_SHOWN: usize = 100;
+const MAX_SHOWN: usize = 100;
 
 /// Prints problems for people.
 pub fn show(sources: &Sources, problems: &[Diagnostic]) {
     let colour = std::io::stderr().is_terminal() && variable("NO_COLOR").is_none();
     let style = if colour { Style::Coloured } else { Style::Plain };
-    for problem in problems.iter().take(MOST_SHOWN) {
+    for problem in problems.iter().take(MAX_SHOWN) {
         super::write_stderr(&format!("{}\n\n", diagnostics::human(sources, problem, style)));
     }
-    if problems.len() > MOST_SHOWN {
+    if problems.len() > MAX_SHOWN {
         super::write_stderr(&format!(
             "and {} more; `fullsend check --format json` shows all\n\n",
-            problems.len() - MOST_SHOWN
+            problems.len() - MAX_SHOWN
         ));
     }
 }

@@ -17,7 +17,7 @@ use crate::record::store;
 pub const VARIABLE: &str = "FULLSEND_COMPLETE";
 
 /// The most runs and sessions that are offered.
-const MOST: usize = 30;
+const MAX_CANDIDATES: usize = 30;
 
 /// Answers a shell, if one asks.
 pub fn answer(arguments: &[OsString]) -> Option<ExitCode> {
@@ -74,15 +74,15 @@ pub fn harnesses() -> Vec<CompletionCandidate> {
 /// The newest runs, with their harness, and `latest`.
 pub fn runs() -> Vec<CompletionCandidate> {
     let stored = super::run::runs_directory().map(|runs| store::all(&runs)).unwrap_or_default();
-    let newest = stored.iter().rev().take(MOST).map(|run| {
+    let newest = stored.iter().rev().take(MAX_CANDIDATES).map(|run| {
         let record = run.record().ok();
-        let said = record.map(|record| format!("{} {}", record.harness, record.started));
-        CompletionCandidate::new(&run.id).help(said.map(Into::into))
+        let description = record.map(|record| format!("{} {}", record.harness, record.started));
+        CompletionCandidate::new(&run.id).help(description.map(Into::into))
     });
     std::iter::once(CompletionCandidate::new("latest")).chain(newest).collect()
 }
 
 /// The sessions of the default store.
 pub fn sessions() -> Vec<CompletionCandidate> {
-    known_ids(MOST).into_iter().map(CompletionCandidate::new).collect()
+    known_ids(MAX_CANDIDATES).into_iter().map(CompletionCandidate::new).collect()
 }

@@ -107,18 +107,18 @@ fn lock_one(
     opened.library.remote.take_used();
     for forge in forges(opened.choices.forge) {
         let choices = Choices { forge, ..opened.choices.clone() };
-        let mut said = Vec::new();
-        let resolved = resolve(&mut opened.library, name, &choices, &mut said);
+        let mut found = Vec::new();
+        let resolved = resolve(&mut opened.library, name, &choices, &mut found);
         // The harness has values for other forges only.
-        if said.iter().any(|problem| problem.code == "no-forge-block") {
+        if found.iter().any(|problem| problem.code == "no-forge-block") {
             continue;
         }
         if let Some(resolved) = resolved {
             images.extend(image::registry_name(&resolved, &opened.library, &variable));
-            check::check(&mut opened.library, resolved, &mut said);
+            check::check(&mut opened.library, resolved, &mut found);
         }
-        said.retain(Diagnostic::is_error);
-        problems.extend(said);
+        found.retain(Diagnostic::is_error);
+        problems.extend(found);
     }
     let resources = opened.library.remote.take_used();
     let mut used = HarnessLock { name: name.to_owned(), resources, images: Vec::new() };

@@ -128,8 +128,8 @@ fn patch(opened: &mut Configuration) -> Option<String> {
     let tree = opened.library.tree(&found).ok()?;
     let source = opened.library.source(&found).ok()?;
     let text = opened.library.text(source).to_string();
-    let (_, said) = original_config::without_original_keys(&tree);
-    let removed: Vec<_> = said.iter().filter(|problem| problem.code == NOT_HONOURED).collect();
+    let (_, warnings) = original_config::without_original_keys(&tree);
+    let removed: Vec<_> = warnings.iter().filter(|problem| problem.code == NOT_HONOURED).collect();
     let line_of = |at| opened.library.sources.locate(at).line - 1;
     let starts: Vec<usize> = tree.entries().iter().map(|entry| line_of(entry.key_at)).collect();
     let lines: Vec<&str> = text.lines().collect();

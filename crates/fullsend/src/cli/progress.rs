@@ -186,8 +186,9 @@ fn print_line_to_ci(line: Option<String>) {
 
 /// 80 columns if the terminal does not report its width.
 fn width() -> usize {
-    let said = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).map(|size| usize::from(size.ws_col));
-    said.ok().filter(|columns| *columns > 0).unwrap_or(80)
+    let reported =
+        rustix::termios::tcgetwinsize(rustix::stdio::stderr()).map(|size| usize::from(size.ws_col));
+    reported.ok().filter(|columns| *columns > 0).unwrap_or(80)
 }
 
 fn summarise(text: &str) {

@@ -202,9 +202,9 @@ fn relay(policy_sandbox: &PolicySandbox, command: &[OsString], cancel: &Cancel) 
 fn pass(mut from: impl Read + Send + 'static, mut to: impl Write + Send + 'static) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut buffer = vec![0; 1 << 16];
-        let mut heard = true;
+        let mut is_open = true;
         while let Ok(count @ 1..) = from.read(&mut buffer) {
-            heard = heard && to.write_all(&buffer[..count]).and_then(|()| to.flush()).is_ok();
+            is_open = is_open && to.write_all(&buffer[..count]).and_then(|()| to.flush()).is_ok();
         }
     })
 }

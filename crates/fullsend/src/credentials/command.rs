@@ -68,14 +68,14 @@ impl CredentialCommand {
             other => other.to_string(),
         })?;
         let output = Secret::new(std::mem::take(&mut ended.output));
-        let (said, complaint) = output.reveal().split_at(ended.stdout_bytes);
+        let (printed, complaint) = output.reveal().split_at(ended.stdout_bytes);
         if !ended.status.success() {
             return Err(format!("the command ended with {}{}", ended.code(), last_line(complaint)));
         }
-        if said.len() as u64 > MAX_BYTES {
+        if printed.len() as u64 > MAX_BYTES {
             return Err(format!("the command printed more than {MAX_BYTES} bytes"));
         }
-        read(said, Moment::now())
+        read(printed, Moment::now())
     }
 }
 
@@ -86,16 +86,16 @@ fn last_line(complaint: &str) -> String {
     if line.is_empty() || redact::find_secret(&line).is_some() { String::new() } else { format!(": {line}") }
 }
 
-fn read(said: &str, now: Moment) -> Result<FetchedSecret, String> {
-    if !said.trim_start().starts_with('{') {
-        let secret = usable(said.to_owned()).map_err(|why| format!("the command's output {why}"))?;
+fn read(printed: &str, now: Moment) -> Result<FetchedSecret, String> {
+    if !printed.trim_start().starts_with('{') {
+        let secret = usable(printed.to_owned()).map_err(|why| format!("the command's output {why}"))?;
         if secret.reveal().contains('\n') {
             return Err("the command printed more than one line".to_owned());
         }
         return Ok(FetchedSecret { secret, valid_for: None });
     }
     // The parser's own message would show a part of its input.
-    let answer: Answer = serde_json::from_str(said).map_err(|_| {
+    let answer: Answer = serde_json::from_str(printed).map_err(|_| {
         "the command printed JSON that is not {\"value\": …, \"expires_in\": SECONDS} or {…, \"expires_at\": TIME}"
             .to_owned()
     })?;
@@ -120,15 +120,16 @@ mod tests {
     fn answers_are_read_strictly() {
         let now = Moment::parse("2030-01-01T00:00:00Z").unwrap();
         let check =
-            |said: &str, expected: Result<(&str, Option<u64>), &str>| match (read(said, now), expected) {
+            |printed: &str, expected: Result<(&str, Option<u64>), &str>| match (read(printed, now), expected)
+            {
                 (Ok(found), Ok((value, seconds))) => {
                     assert_eq!(
                         (found.secret.reveal(), found.valid_for.map(|life| life.as_secs())),
                         (value, seconds)
                     );
                 }
-                (Err(why), Err(part)) => assert!(why.contains(part), "{said}: {why}"),
-                (found, _) => panic!("{said}: {found:?}"),
+                (Err(why), Err(part)) => assert!(why.contains(part), "{printed}: {why}"),
+                (found, _) => panic!("{printed}: {found:?}"),
             };
         check("tok-1234\n", Ok(("tok-1234", None)));
         check("{\"value\":\"tok\"}", Ok(("tok", None)));

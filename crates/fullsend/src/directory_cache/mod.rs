@@ -15,7 +15,7 @@ const PARTIAL: &str = "partial";
 /// What is being removed.
 const REMOVED: &str = "removed";
 /// How long another process may take to write.
-const PATIENCE: Duration = Duration::from_secs(600);
+const WRITER_TIMEOUT: Duration = Duration::from_secs(600);
 
 pub struct DirectoryCache {
     directory: PathBuf,
@@ -61,7 +61,7 @@ impl DirectoryCache {
     pub fn exclusive(&self) -> io::Result<Exclusive<'_>> {
         let lock =
             File::options().create(true).truncate(false).write(true).open(self.directory.join(LOCK))?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + WRITER_TIMEOUT;
         while let Err(error) = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             if error != rustix::io::Errno::WOULDBLOCK {
                 return Err(error.into());

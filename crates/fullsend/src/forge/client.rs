@@ -292,12 +292,12 @@ impl Login {
 
 /// The service's reason for a refusal, on one line.
 fn message(body: &[u8]) -> String {
-    let said = serde_json::from_slice::<Json>(body).ok().and_then(|said| {
-        let found = ["message", "error", "errorMessages"].into_iter().find(|key| !said[*key].is_null())?;
-        Some(said[found].to_string())
+    let reason = serde_json::from_slice::<Json>(body).ok().and_then(|reason| {
+        let found = ["message", "error", "errorMessages"].into_iter().find(|key| !reason[*key].is_null())?;
+        Some(reason[found].to_string())
     });
-    let said = said.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
-    let line: String = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let reason = reason.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
+    let line: String = reason.split_whitespace().collect::<Vec<_>>().join(" ");
     line.trim_matches('"').chars().filter(|c| !c.is_control()).take(300).collect()
 }
 

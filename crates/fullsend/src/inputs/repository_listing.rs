@@ -13,7 +13,7 @@ use super::instruction_names::{
 };
 
 /// A tree with more entries is refused: files that were not checked must not be visible.
-const MOST: usize = 3_000_000;
+const MAX_LISTED: usize = 3_000_000;
 /// Start another thread only if more directories than this wait.
 const WORTH_HELP: usize = 32;
 const MAX_THREADS: usize = 8;
@@ -60,8 +60,9 @@ pub fn list_repository(root: &Path) -> RepositoryListing {
         parts.into_iter().for_each(|part| listing.add(part));
     }
     listing.too_many = listing.entries > MAX_ENTRIES;
-    if listing.entries > MOST {
-        listing.failed = Some((root.to_owned(), io::Error::other(format!("it has more than {MOST} files"))));
+    if listing.entries > MAX_LISTED {
+        listing.failed =
+            Some((root.to_owned(), io::Error::other(format!("it has more than {MAX_LISTED} files"))));
     }
     listing.instruction_paths.sort();
     listing.secrets.sort();
@@ -93,7 +94,7 @@ impl WorkQueue {
             if let Some(next) = state.open.pop() {
                 state.busy += 1;
                 drop(state);
-                if listing.entries <= MOST {
+                if listing.entries <= MAX_LISTED {
                     listing.list(root, &next, &mut found);
                 }
                 state = self.lock();

@@ -87,9 +87,9 @@ fn exec(stream: &UnixStream, owner: &OwnedSandbox, spec: &ExecSpec, descriptors:
     let started = Instant::now();
     record_start(owner, number, spec);
     let terminal: Vec<_> = outside.iter().map(std::os::fd::AsFd::as_fd).collect();
-    let told = channel::send(stream, &OwnerReply::Started { pid: process.pid() }, &terminal);
+    let sent = channel::send(stream, &OwnerReply::Started { pid: process.pid() }, &terminal);
     drop(outside);
-    if told.is_err() || stream.set_read_timeout(None).is_err() {
+    if sent.is_err() || stream.set_read_timeout(None).is_err() {
         drop(process.kill_tree());
     }
     let is_over = AtomicBool::new(false);

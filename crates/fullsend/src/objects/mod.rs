@@ -39,10 +39,10 @@ pub fn open(
 pub fn probe(objects: &dyn ObjectStore, session: SessionId) -> Result<(), String> {
     let content = format!("fullsend tries this object store as {session}");
     let digest = Sha256Digest::of(content.as_bytes());
-    let said = |error: session::ObjectStoreError| error.to_string();
-    objects.put(session, digest, content.as_bytes()).map_err(said)?;
-    let read = objects.get(session, digest).map_err(said)?;
-    objects.remove_session(session, &[digest]).map_err(said)?;
+    let to_text = |error: session::ObjectStoreError| error.to_string();
+    objects.put(session, digest, content.as_bytes()).map_err(to_text)?;
+    let read = objects.get(session, digest).map_err(to_text)?;
+    objects.remove_session(session, &[digest]).map_err(to_text)?;
     match read {
         Some(read) if read == content.as_bytes() => Ok(()),
         Some(_) => Err("an object came back changed".to_owned()),

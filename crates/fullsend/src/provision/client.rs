@@ -9,7 +9,7 @@ use model::gateway::CheckClient;
 use tokio::sync::watch;
 
 /// How long to wait for the runtime's pid: its first request may come before the runner knows the pid.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PID_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub fn check_client(root: u32, runtime: watch::Receiver<Option<i32>>) -> CheckClient {
     let identifier = ProcIdentifier::new(root);
@@ -23,7 +23,7 @@ fn check(
     local: SocketAddr,
 ) -> Result<(), String> {
     let owners = identifier.owners(peer, local).map_err(|error| format!("an unknown program ({error})"))?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + PID_TIMEOUT;
     while runtime.borrow().is_none() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }

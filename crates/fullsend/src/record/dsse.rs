@@ -126,13 +126,13 @@ fn ask(words: &str, environment: &BTreeMap<String, String>, message: &[u8]) -> R
         cancel: &Cancel::default(),
     })
     .map_err(SignError::Command)?;
-    let (said, complaint) = ended.output.split_at(ended.stdout_bytes);
+    let (printed, complaint) = ended.output.split_at(ended.stdout_bytes);
     if !ended.status.success() {
         let last = complaint.lines().rev().find(|line| !line.trim().is_empty());
         let why = last.unwrap_or("it printed nothing").to_owned();
         return Err(SignError::Refused { code: ended.code(), why });
     }
-    let text: String = said.split_whitespace().collect();
+    let text: String = printed.split_whitespace().collect();
     STANDARD.decode(text).ok().filter(|bytes| !bytes.is_empty()).ok_or(SignError::Answer)
 }
 

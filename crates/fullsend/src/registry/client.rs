@@ -264,13 +264,13 @@ struct Complaint {
 /// A registry's reason for a refusal, on one line.
 fn message(body: &[u8]) -> String {
     let read: Option<Complaints> = serde_json::from_slice(body).ok();
-    let said = read.map(|read| match (read.errors.unwrap_or_default().first(), read.details) {
+    let reason = read.map(|read| match (read.errors.unwrap_or_default().first(), read.details) {
         (Some(first), _) if first.message.is_empty() => first.code.clone(),
         (Some(first), _) => first.message.clone(),
         (None, details) => details.unwrap_or_default(),
     });
-    let said = said.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
-    let line = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let reason = reason.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
+    let line = reason.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().filter(|letter| !letter.is_control()).take(300).collect()
 }
 

@@ -99,8 +99,8 @@ pub fn read(bytes: &[u8], content_type: Option<&str>) -> Result<RegistryDocument
     }
     let served = content_type.map(|text| text.split(';').next().unwrap_or_default().trim());
     let served = served.filter(|served| ACCEPTED.contains(served));
-    if let (Some(said), Some(served)) = (&media_type, served)
-        && said != served
+    if let (Some(declared), Some(served)) = (&media_type, served)
+        && declared != served
     {
         return refused("its manifest names another media type than the registry");
     }

@@ -193,16 +193,16 @@ fn ask_helper(
     };
     let mut ended = scripts::run(&script).map_err(|error| format!("{program}: {error}"))?;
     let output = Secret::new(std::mem::take(&mut ended.output));
-    let said = &output.reveal()[..ended.stdout_bytes];
+    let printed = &output.reveal()[..ended.stdout_bytes];
     // Helpers print this on their standard output.
-    if !ended.status.success() && said.contains("credentials not found") {
+    if !ended.status.success() && printed.contains("credentials not found") {
         return Ok(None);
     }
     if !ended.status.success() {
         return Err(format!("{program} ended with {}", ended.code()));
     }
     let answer: HelperAnswer =
-        serde_json::from_str(said).map_err(|_| format!("the answer of {program} cannot be read"))?;
+        serde_json::from_str(printed).map_err(|_| format!("the answer of {program} cannot be read"))?;
     let secret = Secret::new(answer.secret);
     Ok(Some(match answer.username.as_str() {
         "<token>" => RegistryLogin::IdentityToken(secret),
@@ -280,9 +280,9 @@ printf '{"ServerURL":"%s","Username":"%s","Secret":"from-helper"}' "$host" "$hos
         let without_login = "#!/bin/sh\necho 'credentials not found in native keychain'; exit 1";
         assert_eq!(found(for_all, "quay.io/a", &|home| helper(home, without_login)), Ok(None));
         let broken = "#!/bin/sh\necho '{\"Secret\": \"hunter2\", oops'";
-        let said = found(for_all, "quay.io/a", &|home| helper(home, broken)).unwrap_err();
-        assert!(said.contains("the answer of docker-credential-test cannot be read"), "{said}");
-        assert!(!said.contains("hunter2"), "{said}");
+        let printed = found(for_all, "quay.io/a", &|home| helper(home, broken)).unwrap_err();
+        assert!(printed.contains("the answer of docker-credential-test cannot be read"), "{printed}");
+        assert!(!printed.contains("hunter2"), "{printed}");
         let escape = found(r#"{"credsStore": "../../evil"}"#, "quay.io/a", &|_| {}).unwrap_err();
         assert!(escape.contains("no program's name has"), "{escape}");
     }

@@ -23,7 +23,7 @@ const PARTIAL: &str = "partial";
 const ABOUT: &str = "image.json";
 const VERSION: u32 = 1;
 /// How long another process may take to download one blob before this one gives up.
-const PATIENCE: Duration = Duration::from_secs(600);
+const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What the cache knows of one image.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -202,7 +202,7 @@ impl ImageStore {
         let path = self.directory.join(PARTIAL).join(blob.digest.hexadecimal());
         let finished = self.blob(blob.digest.hexadecimal());
         let wanted = StoredBlob { sha256: blob.digest.hexadecimal().to_owned(), bytes: blob.size };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + DOWNLOAD_TIMEOUT;
         loop {
             if self.has(&wanted) {
                 return Ok(None);

@@ -15,10 +15,10 @@ use crate::event::{Envelope, RunEvent};
 use crate::record::Record;
 
 /// The most lines of the agent's last words.
-const MOST_LINES: usize = 12;
+const MAX_TEXT_LINES: usize = 12;
 
 /// The most lines of advice for one file.
-const MOST_ADVICE: usize = 30;
+const MAX_ADVICE_LINES: usize = 30;
 
 /// What the run's directory holds beside the events.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ pub struct Left {
 /// The lines, in order.
 pub fn lines(events: &[Envelope], record: &Record, left: &Left) -> Vec<String> {
     let mut lines = Vec::new();
-    lines.extend(last_words(events).map(|text| words(text, MOST_LINES)));
+    lines.extend(last_words(events).map(|text| words(text, MAX_TEXT_LINES)));
     if !left.changed.is_empty() {
         lines.push(format!(
             "  changes   {}; `fullsend runs diff` shows them, `fullsend runs apply` takes them over",
@@ -115,8 +115,8 @@ fn refused(events: &[Envelope], left: &Left) -> Option<String> {
     for (file, lines) in &left.advice {
         text.push_str(&format!("\n            to {file}:"));
         let all: Vec<&str> = lines.lines().collect();
-        all.iter().take(MOST_ADVICE).for_each(|line| text.push_str(&format!("\n              {line}")));
-        if all.len() > MOST_ADVICE {
+        all.iter().take(MAX_ADVICE_LINES).for_each(|line| text.push_str(&format!("\n              {line}")));
+        if all.len() > MAX_ADVICE_LINES {
             text.push_str("\n              …");
         }
     }

@@ -9,7 +9,7 @@ use super::refusal::{audited, refusal};
 use crate::event::{Envelope, FindingEvent, RunEvent, ServerState, SkillFetchEvent, Step};
 
 /// The most lines of one text of the agent that are shown. `fullsend runs transcript` shows all.
-const MOST_LINES: usize = 8;
+const MAX_TEXT_LINES: usize = 8;
 
 /// Turns events into lines. It remembers what a later event refers to: the call that fails, the request that is repeated.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Console {
                 let shown = self.calls.remove(call)?;
                 is_error.then(|| format!("  failed    {shown}"))
             }
-            RunEvent::AgentText { text, .. } => Some(words(text, MOST_LINES)),
+            RunEvent::AgentText { text, .. } => Some(words(text, MAX_TEXT_LINES)),
             RunEvent::Model { event } => self.model(event),
             event => line(event),
         }

@@ -3,7 +3,7 @@
 use super::figures::count;
 
 /// The most files that are named.
-const MOST: usize = 20;
+const MAX_FILES: usize = 20;
 
 /// One file of a patch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,11 +71,11 @@ pub fn total(files: &[PatchedFile]) -> String {
 
 /// One line for each file, then the total.
 pub fn table(files: &[PatchedFile]) -> Vec<String> {
-    let width = files.iter().take(MOST).map(|file| file.path.chars().count()).max().unwrap_or(0).min(60);
+    let width = files.iter().take(MAX_FILES).map(|file| file.path.chars().count()).max().unwrap_or(0).min(60);
     let row = |file: &PatchedFile| format!("{:width$}  +{} -{}", file.path, file.added, file.removed);
-    let mut rows: Vec<String> = files.iter().take(MOST).map(row).collect();
-    if files.len() > MOST {
-        rows.push(format!("and {} more", files.len() - MOST));
+    let mut rows: Vec<String> = files.iter().take(MAX_FILES).map(row).collect();
+    if files.len() > MAX_FILES {
+        rows.push(format!("and {} more", files.len() - MAX_FILES));
     }
     rows.push(total(files));
     rows

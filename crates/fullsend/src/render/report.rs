@@ -15,7 +15,7 @@ use crate::event::{EnforcementStatus, Envelope, FindingEvent, RunEvent};
 use crate::record::{self, Record};
 
 /// How many lines of one kind are shown; the rest is counted.
-const MOST: usize = 20;
+const MAX_LINES: usize = 20;
 
 /// The whole report.
 pub fn report(events: &[Envelope], zone: &TimeZone, changed: &[PatchedFile]) -> String {
@@ -57,9 +57,9 @@ fn section(out: &mut String, name: &str, lines: &[String]) {
     if lines.is_empty() {
         return;
     }
-    let more = lines.len().saturating_sub(MOST);
+    let more = lines.len().saturating_sub(MAX_LINES);
     out.push_str(&format!("\n{name}\n"));
-    lines.iter().take(MOST).for_each(|line| out.push_str(&format!("  {line}\n")));
+    lines.iter().take(MAX_LINES).for_each(|line| out.push_str(&format!("  {line}\n")));
     if more > 0 {
         out.push_str(&format!("  and {more} more\n"));
     }

@@ -153,9 +153,9 @@ impl Library {
         if let Some(known) = self.remarks.get(found) {
             return Rc::clone(known);
         }
-        let said = Rc::new(self.tree(found).map(|tree| look(&tree)).unwrap_or_default());
-        self.remarks.insert(found.clone(), Rc::clone(&said));
-        said
+        let found_problems = Rc::new(self.tree(found).map(|tree| look(&tree)).unwrap_or_default());
+        self.remarks.insert(found.clone(), Rc::clone(&found_problems));
+        found_problems
     }
 
     /// Reads and decodes a single file.

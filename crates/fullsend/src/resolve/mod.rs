@@ -31,7 +31,7 @@ use crate::remote::lock::{self, HarnessLock, LockFile};
 use command_line::CommandLineValue;
 use layers::{Found, LayerKind, Layers};
 use library::Library;
-use pins::{Asking, Exception};
+use pins::{Exception, OverrideScope};
 use registries::Registry;
 
 /// The caller's choices and identity.
@@ -101,9 +101,9 @@ impl Resolved {
         Some(hasher.finalize().into())
     }
 
-    /// Who asked for this resolution.
-    pub fn asking(&self) -> Asking<'_> {
-        Asking { repo: self.choices.repo.as_deref(), today: &self.choices.today }
+    /// The repository and the day of this resolution.
+    pub fn override_scope(&self) -> OverrideScope<'_> {
+        OverrideScope { repo: self.choices.repo.as_deref(), today: &self.choices.today }
     }
 
     /// The host's registries for one network.
@@ -162,8 +162,8 @@ pub fn resolve(
 
     let loop_is_built_in = all_built_in(library, tree.get("validation_loop"));
     let weakenings = pins::weakenings(library, &floors, configs.caps(), &tree);
-    let asking = Asking { repo: choices.repo.as_deref(), today: &choices.today };
-    let exceptions = pins::judge(weakenings, configs.organisation.as_deref(), &asking, problems);
+    let override_scope = OverrideScope { repo: choices.repo.as_deref(), today: &choices.today };
+    let exceptions = pins::judge(weakenings, configs.organisation.as_deref(), &override_scope, problems);
     problems.extend(pins::repo_skills(library, &floors, &tree));
 
     Some(Resolved {
@@ -237,8 +237,8 @@ pub fn organisation(library: &mut Library, problems: &mut Vec<Diagnostic>) -> Op
 /// The lock file of the repository's layer.
 pub fn lock_file(library: &mut Library, problems: &mut Vec<Diagnostic>) -> Option<LockFile> {
     let found = library.layers.get(LayerKind::Repository)?.find(lock::FILE_NAME)?;
-    let (file, mut said) = library.decode::<LockFile>(&found);
-    problems.append(&mut said);
+    let (file, mut found_problems) = library.decode::<LockFile>(&found);
+    problems.append(&mut found_problems);
     file
 }
 
@@ -351,8 +351,8 @@ fn load_config(
     match library.tree(&found) {
         Ok(tree) if tree.is_null() => (None, None),
         Ok(tree) => {
-            let (tree, said) = original_config::without_original_keys(&tree);
-            problems.extend(said);
+            let (tree, warnings) = original_config::without_original_keys(&tree);
+            problems.extend(warnings);
             let mut decoder = Decoder::part();
             let config = Config::decode(&tree, &mut decoder);
             problems.append(&mut decoder.diagnostics);

@@ -21,20 +21,20 @@ const NOT_HONOURED: &[(&str, &str)] = &[
 pub fn without_original_keys(tree: &Node) -> (Node, Vec<Diagnostic>) {
     let Value::Map(entries) = &tree.value else { return (tree.clone(), Vec::new()) };
     let mut kept = Vec::new();
-    let mut said = Vec::new();
+    let mut warnings = Vec::new();
     for entry in entries {
         if let Some((key, instead)) = NOT_HONOURED.iter().find(|(key, _)| *key == entry.key) {
             let message = format!("`{key}` has no effect here");
-            said.push(Diagnostic::warning("not-honoured", entry.key_at, message).help(*instead));
+            warnings.push(Diagnostic::warning("not-honoured", entry.key_at, message).help(*instead));
         } else if entry.key == "agents" {
-            said.extend(agents(&entry.node));
+            warnings.extend(agents(&entry.node));
         } else if entry.key == "kill_switch" && entry.node.value == Value::Bool(false) {
             // Off: it has no effect.
         } else {
             kept.push(entry.clone());
         }
     }
-    (Node::new(tree.at, Value::Map(kept)), said)
+    (Node::new(tree.at, Value::Map(kept)), warnings)
 }
 
 /// An entry that maps NAME to `harness/NAME.yaml` is the default anyway.

@@ -109,9 +109,9 @@ pub struct Exception {
     pub repo: String,
 }
 
-/// Who asks, and when.
+/// The repository and the day for which overrides are looked up.
 #[derive(Clone, Debug)]
-pub struct Asking<'a> {
+pub struct OverrideScope<'a> {
     /// `owner/name`, where it is known.
     pub repo: Option<&'a str>,
     /// YYYY-MM-DD.
@@ -246,15 +246,15 @@ fn first_item(list: &Node, beyond: impl Fn(&Node) -> bool) -> Option<(Span, Stri
 pub fn judge(
     found: Vec<Weakening>,
     config: Option<&Config>,
-    asking: &Asking<'_>,
+    override_scope: &OverrideScope<'_>,
     problems: &mut Vec<Diagnostic>,
 ) -> Vec<Exception> {
     let overrides = config.map_or(&[][..], |config| &config.overrides[..]);
     let mut exceptions = Vec::new();
     for weakening in found {
         let entries: Vec<&Override> =
-            overrides.iter().filter(|entry| applies(entry, &weakening.field, asking)).collect();
-        match entries.iter().find(|entry| entry.until.value.as_str() >= asking.today) {
+            overrides.iter().filter(|entry| applies(entry, &weakening.field, override_scope)).collect();
+        match entries.iter().find(|entry| entry.until.value.as_str() >= override_scope.today) {
             Some(entry) => {
                 problems.push(warn(&weakening, entry));
                 exceptions.push(Exception {
@@ -271,12 +271,12 @@ pub fn judge(
     exceptions
 }
 
-fn applies(entry: &Override, field: &str, asking: &Asking<'_>) -> bool {
+fn applies(entry: &Override, field: &str, override_scope: &OverrideScope<'_>) -> bool {
     let below = field
         .strip_prefix(entry.field.value.as_str())
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     let repo = entry.repo.value.as_str();
-    below && (repo == "*" || asking.repo.is_some_and(|name| name.eq_ignore_ascii_case(repo)))
+    below && (repo == "*" || override_scope.repo.is_some_and(|name| name.eq_ignore_ascii_case(repo)))
 }
 
 fn warn(weakening: &Weakening, entry: &Override) -> Diagnostic {
@@ -362,8 +362,8 @@ fn is_date(text: &str) -> bool {
 pub fn repo_skills(library: &Library, floors: &[Node], merged: &Node) -> Option<Diagnostic> {
     let node = merged.get("allow_repo_skills").filter(|node| node.value == Value::Bool(true))?;
     // If the organisation sets `false`, it is a pin like any other.
-    let said = floors.iter().any(|floor| floor.get("allow_repo_skills").is_some());
-    (!said && library.layer_of(node.at) == LayerKind::Repository).then(|| {
+    let is_set = floors.iter().any(|floor| floor.get("allow_repo_skills").is_some());
+    (!is_set && library.layer_of(node.at) == LayerKind::Repository).then(|| {
         Diagnostic::error("pinned", node.at, "`allow_repo_skills` can only be turned on by the organisation")
             .help("set it in the organisation's config.yaml or harness")
     })

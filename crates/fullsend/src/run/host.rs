@@ -55,7 +55,7 @@ fn make_guard(
         dialect: runtime::of(checked.resolved.harness.runtime.value).dialect,
         allowlist: allowed.as_deref(),
         waivers: guard::waivers(checked.resolved.organisation.as_deref()),
-        today: checked.resolved.asking().today,
+        today: checked.resolved.override_scope().today,
         path,
         weights: guard::weights_file::find(value),
         run_directory,

@@ -34,9 +34,9 @@ pub enum InstallError {
     NoCache,
     NoNpm,
     Npm(ScriptError),
-    Unreachable { said: String },
+    Unreachable { message: String },
     NoSuchVersion { package: &'static Package, version: Version },
-    Refused { said: String },
+    Refused { message: String },
     Altered { expected: &'static str, found: String },
     Incomplete { spec: String },
     Other { path: PathBuf, says: Option<Version>, wanted: Version },
@@ -53,11 +53,11 @@ impl std::fmt::Display for InstallError {
             Self::NoCache => f.write_str("neither XDG_CACHE_HOME nor HOME is set"),
             Self::NoNpm => f.write_str("there is no `npm` on the PATH"),
             Self::Npm(error) => error.fmt(f),
-            Self::Unreachable { said } => write!(f, "npm could not reach its registry: {said}"),
+            Self::Unreachable { message } => write!(f, "npm could not reach its registry: {message}"),
             Self::NoSuchVersion { package, version } => {
                 write!(f, "the registry has no version {version} of `{}` for this platform", package.command)
             }
-            Self::Refused { said } => write!(f, "npm failed: {said}"),
+            Self::Refused { message } => write!(f, "npm failed: {message}"),
             Self::Altered { expected, found } => {
                 write!(f, "the package from the registry is not the tested one: {found}, not {expected}")
             }
@@ -212,13 +212,15 @@ fn complaint(ended: &ScriptExit, package: &'static Package, version: Version) ->
     let code = lines.iter().find_map(|line| line.strip_prefix("code ")).unwrap_or_default().trim();
     let first = lines.iter().find(|line| !line.starts_with("code ") && !line.trim().is_empty());
     let words: String = first.copied().unwrap_or_default().chars().take(300).collect();
-    let said = format!("{code} {words}").trim().to_owned();
+    let message = format!("{code} {words}").trim().to_owned();
     match code {
         "ENOTFOUND" | "EAI_AGAIN" | "ECONNREFUSED" | "ECONNRESET" | "ETIMEDOUT" | "ENETUNREACH"
-        | "EHOSTUNREACH" | "ENOTCACHED" | "ERR_SOCKET_TIMEOUT" => InstallError::Unreachable { said },
+        | "EHOSTUNREACH" | "ENOTCACHED" | "ERR_SOCKET_TIMEOUT" => InstallError::Unreachable { message },
         "ETARGET" | "E404" => InstallError::NoSuchVersion { package, version },
-        _ if said.is_empty() => InstallError::Refused { said: format!("it ended with {}", ended.code()) },
-        _ => InstallError::Refused { said },
+        _ if message.is_empty() => {
+            InstallError::Refused { message: format!("it ended with {}", ended.code()) }
+        }
+        _ => InstallError::Refused { message },
     }
 }
 

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 const MAX_BYTES: usize = 256 << 10;
-const PATIENCE: Duration = Duration::from_secs(20);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Where a token service may be without TLS.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,9 +36,9 @@ pub(super) struct TokenRequest<'a> {
 pub(super) async fn fetch(dialer: &Dialer, request: TokenRequest<'_>) -> Result<Bytes, String> {
     let host = host_of(request.url);
     let exchange = exchange(dialer, request);
-    match tokio::time::timeout(PATIENCE, exchange).await {
+    match tokio::time::timeout(ANSWER_TIMEOUT, exchange).await {
         Ok(result) => result.map_err(|why| format!("{host}: {why}")),
-        Err(_) => Err(format!("{host} did not answer in {} seconds", PATIENCE.as_secs())),
+        Err(_) => Err(format!("{host} did not answer in {} seconds", ANSWER_TIMEOUT.as_secs())),
     }
 }
 

@@ -50,7 +50,7 @@ pub struct ProbeFailure {
 }
 
 /// For the whole answer: a few words.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_ANSWER: usize = 64 << 10;
 
 impl HttpUpstream {
@@ -115,7 +115,7 @@ impl HttpUpstream {
         let outgoing =
             UpstreamRequest { wire, request: &request, body: &body, headers: &headers, query: None };
         let started = Instant::now();
-        let sent = tokio::time::timeout(PATIENCE, self.send(outgoing)).await;
+        let sent = tokio::time::timeout(ANSWER_TIMEOUT, self.send(outgoing)).await;
         let failed = |reason: String, is_transient: bool| Err(ProbeFailure { reason, is_transient });
         let mut note = |stage, found| steps.push(ProbeStep { stage, found });
         let response: UpstreamResponse = match sent {
@@ -127,7 +127,7 @@ impl HttpUpstream {
             }
             Ok(Ok(response)) => response,
         };
-        let (response, bytes) = response.with_whole_body(MAX_ANSWER, PATIENCE).await;
+        let (response, bytes) = response.with_whole_body(MAX_ANSWER, ANSWER_TIMEOUT).await;
         let status = response.status;
         if status == 200 {
             note(ProbeStage::Authentication, Ok("the credential is accepted".to_owned()));

@@ -3,7 +3,7 @@
 use super::{Attack, Cell, Workspace};
 use crate::world::{World, shell};
 
-pub(crate) const ATTACK: Attack = Attack { number: 1, name: "new settings file", held, bites };
+pub(crate) const ATTACK: Attack = Attack { number: 1, name: "new settings file", held, works_without_layer };
 
 const PLANT: &str = "mkdir -p /work/.claude && echo '{\"hooks\":{}}' >/work/.claude/settings.json";
 
@@ -19,6 +19,6 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     Cell::bit(planted(world, Workspace::ReadWrite))
 }

@@ -3,7 +3,8 @@
 use super::{Attack, Cell, Workspace};
 use crate::world::{World, shell};
 
-pub(crate) const ATTACK: Attack = Attack { number: 2, name: "symlink for a host tool", held, bites };
+pub(crate) const ATTACK: Attack =
+    Attack { number: 2, name: "symlink for a host tool", held, works_without_layer };
 
 fn written_through(world: &World, workspace: Workspace) -> Option<bool> {
     let outside = world.make_directory("outside");
@@ -20,6 +21,6 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     Cell::bit(written_through(world, Workspace::ReadWrite))
 }

@@ -4,7 +4,8 @@ use super::{Attack, Cell};
 use crate::world::{World, shell};
 use sandbox::{Mount, MountKind};
 
-pub(crate) const ATTACK: Attack = Attack { number: 4, name: "predictable temporary file", held, bites };
+pub(crate) const ATTACK: Attack =
+    Attack { number: 4, name: "predictable temporary file", held, works_without_layer };
 
 fn plant(world: &World, shared: bool) -> Option<bool> {
     let temporary = world.make_directory("tmp");
@@ -34,6 +35,6 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     Cell::bit(plant(world, true))
 }

@@ -3,7 +3,8 @@
 use super::{Attack, Cell, Workspace};
 use crate::world::{World, shell};
 
-pub(crate) const ATTACK: Attack = Attack { number: 5, name: "nested repository's hook", held, bites };
+pub(crate) const ATTACK: Attack =
+    Attack { number: 5, name: "nested repository's hook", held, works_without_layer };
 
 fn planted(world: &World, workspace: Workspace) -> Option<bool> {
     let directory = workspace.directory(world);
@@ -22,6 +23,6 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     Cell::bit(planted(world, Workspace::ReadWrite))
 }

@@ -4,7 +4,7 @@ use super::{Attack, Cell, Workspace};
 use crate::world::{World, shell};
 use std::process::Command;
 
-pub(crate) const ATTACK: Attack = Attack { number: 6, name: "git configuration", held, bites };
+pub(crate) const ATTACK: Attack = Attack { number: 6, name: "git configuration", held, works_without_layer };
 
 fn git(world: &World, arguments: &[&str]) -> Option<()> {
     let mut command = Command::new("git");
@@ -37,6 +37,6 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     Cell::bit(program_ran(world, Workspace::ReadWrite))
 }

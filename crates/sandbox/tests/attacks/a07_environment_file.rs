@@ -3,7 +3,7 @@
 use super::{Attack, Cell, Workspace};
 use crate::world::{World, shell};
 
-pub(crate) const ATTACK: Attack = Attack { number: 7, name: "environment file", held, bites };
+pub(crate) const ATTACK: Attack = Attack { number: 7, name: "environment file", held, works_without_layer };
 
 fn planted(world: &World, workspace: Workspace) -> Option<bool> {
     let (directory, sandbox) = workspace.start(world)?;
@@ -17,6 +17,6 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     Cell::bit(planted(world, Workspace::ReadWrite))
 }

@@ -4,7 +4,7 @@ use super::{Attack, Cell};
 use crate::world::{World, shell};
 use sandbox::{Mount, MountKind};
 
-pub(crate) const ATTACK: Attack = Attack { number: 8, name: "first creation", held, bites };
+pub(crate) const ATTACK: Attack = Attack { number: 8, name: "first creation", held, works_without_layer };
 
 const TRY: &str = "rm -rf /work/.codex; mv /work/.codex /work/old; mkdir -p /work/.codex; \
                    echo evil >/work/.codex/config.toml; cat /work/.codex/config.toml";
@@ -29,6 +29,6 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     Cell::bit(Some(replaced(world, false)))
 }

@@ -5,7 +5,8 @@ use crate::world::{World, shell};
 use sandbox::IsolationMechanism;
 use std::net::TcpListener;
 
-pub(crate) const ATTACK: Attack = Attack { number: 9, name: "key to another address", held, bites };
+pub(crate) const ATTACK: Attack =
+    Attack { number: 9, name: "key to another address", held, works_without_layer };
 
 fn reached(world: &World, without: &[IsolationMechanism]) -> bool {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -27,6 +28,6 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     Cell::bit(Some(reached(world, &[IsolationMechanism::NetworkNamespace])))
 }

@@ -3,7 +3,7 @@
 use super::{Attack, Cell, Workspace};
 use crate::world::{World, shell};
 
-pub(crate) const ATTACK: Attack = Attack { number: 10, name: "nested secret", held, bites };
+pub(crate) const ATTACK: Attack = Attack { number: 10, name: "nested secret", held, works_without_layer };
 
 fn secret_read(world: &World, workspace: Workspace) -> Option<bool> {
     let directory = workspace.directory(world);
@@ -22,6 +22,6 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     Cell::bit(secret_read(world, Workspace::View))
 }

@@ -4,7 +4,8 @@ use super::{Attack, Cell};
 use crate::world::{World, shell};
 use sandbox::{Mount, MountKind};
 
-pub(crate) const ATTACK: Attack = Attack { number: 11, name: "writable hiding place", held, bites };
+pub(crate) const ATTACK: Attack =
+    Attack { number: 11, name: "writable hiding place", held, works_without_layer };
 
 fn wrote(world: &World, masked_with_memory: bool) -> bool {
     let mut spec = world.spec();
@@ -23,6 +24,6 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     Cell::bit(Some(wrote(world, true)))
 }

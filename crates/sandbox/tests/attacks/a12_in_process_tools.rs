@@ -4,7 +4,7 @@ use super::{Attack, Cell, PROGRAM};
 use crate::world::{World, run};
 use sandbox::Command;
 
-pub(crate) const ATTACK: Attack = Attack { number: 12, name: "in-process tools", held, bites };
+pub(crate) const ATTACK: Attack = Attack { number: 12, name: "in-process tools", held, works_without_layer };
 
 fn held(world: &World) -> Cell {
     let secret = world.directory.join("secret");
@@ -19,7 +19,7 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     let secret = world.directory.join("outside");
     std::fs::write(&secret, "secret").unwrap();
     let output = std::process::Command::new("/proc/self/exe").arg("--read").arg(&secret).output().unwrap();

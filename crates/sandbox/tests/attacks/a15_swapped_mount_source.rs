@@ -5,7 +5,8 @@ use crate::world::{World, read_only};
 use sandbox::{Sandbox, StartError, StartStep};
 use std::path::Path;
 
-pub(crate) const ATTACK: Attack = Attack { number: 15, name: "swapped mount source", held, bites };
+pub(crate) const ATTACK: Attack =
+    Attack { number: 15, name: "swapped mount source", held, works_without_layer };
 
 fn swap(world: &World) -> std::path::PathBuf {
     let secret = world.make_directory("secret");
@@ -26,6 +27,6 @@ fn held(world: &World) -> Cell {
 }
 
 /// A lookup that follows links is redirected.
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     Cell::bit(Some(std::fs::read_to_string(swap(world).join("key")).is_ok_and(|key| key == "secret")))
 }

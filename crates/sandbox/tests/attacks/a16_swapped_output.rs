@@ -5,7 +5,7 @@ use crate::world::{World, shell};
 use sandbox::{Sandbox, TransferCaps};
 use std::path::{Path, PathBuf};
 
-pub(crate) const ATTACK: Attack = Attack { number: 16, name: "swapped output", held, bites };
+pub(crate) const ATTACK: Attack = Attack { number: 16, name: "swapped output", held, works_without_layer };
 
 fn prepare(world: &World) -> (Sandbox, PathBuf) {
     let secret = world.directory.join("secret");
@@ -29,7 +29,7 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     let (sandbox, _) = prepare(world);
     let process = sandbox.exec(sandbox::Command::new(["sleep", "60"])).unwrap();
     let children = format!("/proc/{pid}/task/{pid}/children", pid = sandbox.host_pid());

@@ -3,7 +3,7 @@
 use super::{Attack, Cell};
 use crate::world::{World, shell};
 
-pub(crate) const ATTACK: Attack = Attack { number: 17, name: "aliases in /proc", held, bites };
+pub(crate) const ATTACK: Attack = Attack { number: 17, name: "aliases in /proc", held, works_without_layer };
 
 fn script(secret: &str) -> String {
     format!(
@@ -22,7 +22,7 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     let secret = world.directory.join("secret");
     std::fs::write(&secret, "secret").unwrap();
     let output =

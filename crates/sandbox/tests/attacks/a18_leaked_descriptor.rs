@@ -5,7 +5,7 @@ use crate::world::{World, shell};
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 
-pub(crate) const ATTACK: Attack = Attack { number: 18, name: "leaked descriptor", held, bites };
+pub(crate) const ATTACK: Attack = Attack { number: 18, name: "leaked descriptor", held, works_without_layer };
 
 const TRY: &str = "for fd in /proc/self/fd/*; do cat $fd/secret 2>/dev/null; done; cat secret 2>/dev/null";
 
@@ -27,7 +27,7 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     let leaked = leak(world);
     let output = std::process::Command::new("sh").arg("-c").arg(TRY).current_dir("/").output().unwrap();
     drop(leaked);

@@ -3,7 +3,8 @@
 use super::{Attack, Cell, PROGRAM};
 use crate::world::{World, shell};
 
-pub(crate) const ATTACK: Attack = Attack { number: 19, name: "overwritten launcher", held, bites };
+pub(crate) const ATTACK: Attack =
+    Attack { number: 19, name: "overwritten launcher", held, works_without_layer };
 
 fn held(world: &World) -> Cell {
     let before = std::fs::read("/proc/self/exe").unwrap();
@@ -20,7 +21,7 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     let shared = world.make_directory("shared");
     std::fs::write(shared.join("program"), "launcher").unwrap();
     let mut spec = world.spec();

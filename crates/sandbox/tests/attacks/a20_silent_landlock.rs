@@ -4,7 +4,8 @@ use super::{Attack, Cell, PROGRAM, abstract_socket, leave_out};
 use crate::world::World;
 use sandbox::{Defences, IsolationMechanism, Sandbox, SandboxPart, StartError, Status};
 
-pub(crate) const ATTACK: Attack = Attack { number: 20, name: "silently no Landlock", held, bites };
+pub(crate) const ATTACK: Attack =
+    Attack { number: 20, name: "silently no Landlock", held, works_without_layer };
 
 /// A missing layer stops the start. Where Landlock is reported as enforced, it alone blocks this socket.
 fn held(world: &World) -> Cell {
@@ -27,7 +28,7 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     let mut spec = world.spec();
     spec.program = Some(PROGRAM.into());
     leave_out(&mut spec, &[IsolationMechanism::NetworkNamespace, IsolationMechanism::Landlock]);

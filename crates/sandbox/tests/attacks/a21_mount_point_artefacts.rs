@@ -4,7 +4,8 @@ use super::{Attack, Cell, Workspace};
 use crate::world::World;
 use sandbox::{Mount, MountKind};
 
-pub(crate) const ATTACK: Attack = Attack { number: 21, name: "mount point artefacts", held, bites };
+pub(crate) const ATTACK: Attack =
+    Attack { number: 21, name: "mount point artefacts", held, works_without_layer };
 
 fn left(world: &World, workspace: Workspace) -> Option<bool> {
     let directory = workspace.directory(world);
@@ -23,6 +24,6 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     Cell::bit(left(world, Workspace::ReadWrite))
 }

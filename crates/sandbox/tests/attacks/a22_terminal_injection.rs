@@ -4,7 +4,8 @@ use super::{Attack, Cell, PROGRAM, leave_out};
 use crate::world::{World, shell};
 use sandbox::IsolationMechanism;
 
-pub(crate) const ATTACK: Attack = Attack { number: 22, name: "terminal injection", held, bites };
+pub(crate) const ATTACK: Attack =
+    Attack { number: 22, name: "terminal injection", held, works_without_layer };
 
 /// `script` gives the attempt a terminal of its own, made inside.
 fn typed(world: &World, without: &[IsolationMechanism], attempt: &str) -> Option<bool> {
@@ -28,7 +29,7 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     match typed(world, &[IsolationMechanism::Seccomp], "TerminalInject") {
         Some(false) => Cell::Reason("this kernel has no TIOCSTI any more"),
         None => Cell::Reason("no program `script` on this machine"),

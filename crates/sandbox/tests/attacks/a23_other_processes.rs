@@ -4,7 +4,7 @@ use super::{Attack, Cell, forbidden_calls};
 use crate::world::{World, shell};
 use sandbox::IsolationMechanism;
 
-pub(crate) const ATTACK: Attack = Attack { number: 23, name: "other processes", held, bites };
+pub(crate) const ATTACK: Attack = Attack { number: 23, name: "other processes", held, works_without_layer };
 
 fn held(world: &World) -> Cell {
     for attempt in ["PtraceParent", "PtracePidOne", "ProcessVmReadv", "PidfdGetfd"] {
@@ -20,6 +20,6 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     Cell::bit(Some(forbidden_calls::errno(world, &[IsolationMechanism::Seccomp], "PtraceParent").is_none()))
 }

@@ -4,7 +4,8 @@ use super::{Attack, Cell, leave_out};
 use crate::world::{World, shell};
 use sandbox::{IsolationMechanism, SandboxSpec, SocketKind, SocketSpec};
 
-pub(crate) const ATTACK: Attack = Attack { number: 24, name: "a mode without seccomp", held, bites };
+pub(crate) const ATTACK: Attack =
+    Attack { number: 24, name: "a mode without seccomp", held, works_without_layer };
 
 fn flags(world: &World, change: impl FnOnce(&mut SandboxSpec)) -> String {
     let mut spec = world.spec();
@@ -28,6 +29,6 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     Cell::bit(Some(flags(world, |spec| leave_out(spec, &[IsolationMechanism::Seccomp])).ends_with(" 1 0")))
 }

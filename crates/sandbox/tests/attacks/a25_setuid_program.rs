@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
-pub(crate) const ATTACK: Attack = Attack { number: 25, name: "setuid program", held, bites };
+pub(crate) const ATTACK: Attack = Attack { number: 25, name: "setuid program", held, works_without_layer };
 
 fn make(world: &World) -> PathBuf {
     let directory = world.make_directory("setuid");
@@ -29,7 +29,7 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     if world.who == Who::User {
         return Cell::Reason("an ordinary user has no setuid program of root's to give");
     }

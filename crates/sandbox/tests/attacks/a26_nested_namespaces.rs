@@ -4,7 +4,7 @@ use super::{Attack, Cell, forbidden_calls};
 use crate::world::World;
 use sandbox::IsolationMechanism;
 
-pub(crate) const ATTACK: Attack = Attack { number: 26, name: "nested namespaces", held, bites };
+pub(crate) const ATTACK: Attack = Attack { number: 26, name: "nested namespaces", held, works_without_layer };
 
 const ATTEMPTS: [&str; 10] = [
     "NewUserNamespace",
@@ -33,7 +33,7 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     let without = [IsolationMechanism::Seccomp, IsolationMechanism::NestedNamespaces];
     let made = ["NewUserNamespace", "CloneNewUser", "Clone3NewUser"];
     Cell::bit(Some(made.iter().all(|attempt| forbidden_calls::errno(world, &without, attempt).is_none())))

@@ -4,7 +4,7 @@ use super::{Attack, Cell, PROGRAM};
 use crate::world::{World, run};
 use sandbox::Command;
 
-pub(crate) const ATTACK: Attack = Attack { number: 27, name: "fileless program", held, bites };
+pub(crate) const ATTACK: Attack = Attack { number: 27, name: "fileless program", held, works_without_layer };
 
 /// Such a program may run; it is confined like any other.
 fn held(world: &World) -> Cell {
@@ -22,7 +22,7 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     let secret = world.directory.join("secret");
     std::fs::write(&secret, "secret").unwrap();
     let mut command = std::process::Command::new("/proc/self/exe");

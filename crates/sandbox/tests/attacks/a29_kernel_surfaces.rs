@@ -4,7 +4,7 @@ use super::{Attack, Cell, forbidden_calls};
 use crate::world::World;
 use sandbox::IsolationMechanism;
 
-pub(crate) const ATTACK: Attack = Attack { number: 29, name: "kernel surfaces", held, bites };
+pub(crate) const ATTACK: Attack = Attack { number: 29, name: "kernel surfaces", held, works_without_layer };
 
 fn held(world: &World) -> Cell {
     for attempt in
@@ -19,7 +19,7 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     let opened = ["Userfaultfd", "KeyctlUserKeyring", "SocketNetlinkDiag"];
     Cell::bit(Some(
         opened

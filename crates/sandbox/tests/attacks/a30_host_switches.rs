@@ -3,7 +3,8 @@
 use super::{Attack, Cell};
 use crate::world::{Who, World, shell};
 
-pub(crate) const ATTACK: Attack = Attack { number: 30, name: "switches of the host", held, bites };
+pub(crate) const ATTACK: Attack =
+    Attack { number: 30, name: "switches of the host", held, works_without_layer };
 
 const SWITCHES: [&str; 6] = [
     "/proc/sys/kernel/core_pattern",
@@ -28,7 +29,7 @@ fn held(world: &World) -> Cell {
 }
 
 /// Only opened, never written: this is the host.
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     if world.who == Who::User {
         return Cell::Reason("plain permissions keep an ordinary user from them");
     }

@@ -3,7 +3,7 @@
 use super::{Attack, Cell};
 use crate::world::{Who, World, shell};
 
-pub(crate) const ATTACK: Attack = Attack { number: 31, name: "devices", held, bites };
+pub(crate) const ATTACK: Attack = Attack { number: 31, name: "devices", held, works_without_layer };
 
 fn held(world: &World) -> Cell {
     let sandbox = world.start(world.spec());
@@ -17,7 +17,7 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     if world.who == Who::User {
         return Cell::Reason("plain permissions keep an ordinary user from them");
     }

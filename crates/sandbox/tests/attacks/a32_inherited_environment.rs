@@ -3,7 +3,8 @@
 use super::{Attack, Cell};
 use crate::world::{World, shell};
 
-pub(crate) const ATTACK: Attack = Attack { number: 32, name: "inherited environment", held, bites };
+pub(crate) const ATTACK: Attack =
+    Attack { number: 32, name: "inherited environment", held, works_without_layer };
 
 const TRY: &str = "cat /proc/1/environ /proc/self/environ /proc/$PPID/environ 2>/dev/null | tr '\\0' '\\n'";
 
@@ -28,7 +29,7 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(_: &World) -> Cell {
+fn works_without_layer(_: &World) -> Cell {
     if own_names().is_empty() {
         return Cell::Reason("this process itself has no environment");
     }

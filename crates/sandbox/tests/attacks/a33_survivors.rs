@@ -4,7 +4,8 @@ use super::{Attack, Cell};
 use crate::world::{World, shell};
 use std::time::{Duration, Instant};
 
-pub(crate) const ATTACK: Attack = Attack { number: 33, name: "bombs and survivors", held, bites };
+pub(crate) const ATTACK: Attack =
+    Attack { number: 33, name: "bombs and survivors", held, works_without_layer };
 
 const BOMB: &str = "f() { f | f & }; f";
 const HIDE: &str =
@@ -24,7 +25,7 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(_: &World) -> Cell {
+fn works_without_layer(_: &World) -> Cell {
     let mut parent =
         std::process::Command::new("sh").arg("-c").arg(format!("{HIDE}; sleep 60")).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(200));

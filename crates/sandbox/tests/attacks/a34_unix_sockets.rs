@@ -5,7 +5,8 @@ use crate::world::{World, shell};
 use sandbox::IsolationMechanism;
 use std::os::unix::net::UnixListener;
 
-pub(crate) const ATTACK: Attack = Attack { number: 34, name: "Unix sockets of the host", held, bites };
+pub(crate) const ATTACK: Attack =
+    Attack { number: 34, name: "Unix sockets of the host", held, works_without_layer };
 
 fn held(world: &World) -> Cell {
     let mut spec = world.spec();
@@ -21,7 +22,7 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     let mut spec = world.spec();
     spec.program = Some(PROGRAM.into());
     leave_out(&mut spec, &[IsolationMechanism::NetworkNamespace, IsolationMechanism::Landlock]);

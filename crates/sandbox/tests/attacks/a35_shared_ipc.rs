@@ -5,7 +5,7 @@ use crate::world::{World, shell};
 use sandbox::IsolationMechanism;
 use std::process::Command;
 
-pub(crate) const ATTACK: Attack = Attack { number: 35, name: "shared IPC", held, bites };
+pub(crate) const ATTACK: Attack = Attack { number: 35, name: "shared IPC", held, works_without_layer };
 
 /// Whether a queue that the host made is seen inside.
 fn seen(world: &World, without: &[IsolationMechanism]) -> Option<bool> {
@@ -26,7 +26,7 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     match seen(world, &[IsolationMechanism::IpcNamespace]) {
         None => Cell::Reason("no program `ipcmk` on this machine"),
         bit => Cell::bit(bit),

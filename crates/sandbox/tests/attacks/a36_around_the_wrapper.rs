@@ -4,7 +4,8 @@ use super::{Attack, Cell, leave_out};
 use crate::world::{World, shell};
 use sandbox::IsolationMechanism;
 
-pub(crate) const ATTACK: Attack = Attack { number: 36, name: "around the wrapper", held, bites };
+pub(crate) const ATTACK: Attack =
+    Attack { number: 36, name: "around the wrapper", held, works_without_layer };
 
 const CHAIN: &str = "setsid env -i /bin/sh -c '(/bin/sh -c \"nohup /bin/sh -c \\\"grep Seccomp: /proc/self/status\\\"\" &) ; wait; sleep 0.2'";
 
@@ -22,6 +23,6 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     Cell::bit(Some(filters(world, &[IsolationMechanism::Seccomp]) == "Seccomp:\t0\n"))
 }

@@ -5,7 +5,7 @@ use super::{Attack, Cell};
 use crate::world::World;
 use sandbox::IsolationMechanism;
 
-pub(crate) const ATTACK: Attack = Attack { number: 37, name: "around the proxy", held, bites };
+pub(crate) const ATTACK: Attack = Attack { number: 37, name: "around the proxy", held, works_without_layer };
 
 /// Twice: a client that is told to use no proxy, and one that knows of none.
 fn arrives(world: &World, without: &[IsolationMechanism]) -> bool {
@@ -19,6 +19,6 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     Cell::bit(Some(arrives(world, OPEN)))
 }

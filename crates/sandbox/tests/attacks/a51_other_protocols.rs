@@ -5,7 +5,7 @@ use super::{Attack, Cell, forbidden_calls};
 use crate::world::World;
 use sandbox::IsolationMechanism;
 
-pub(crate) const ATTACK: Attack = Attack { number: 51, name: "other protocols", held, bites };
+pub(crate) const ATTACK: Attack = Attack { number: 51, name: "other protocols", held, works_without_layer };
 
 fn held(world: &World) -> Cell {
     assert!(!udp_arrives(world, &[]));
@@ -15,7 +15,7 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     let diagnoses =
         forbidden_calls::errno(world, &[IsolationMechanism::Seccomp], "SocketNetlinkDiag").is_none();
     Cell::bit(Some(diagnoses && udp_arrives(world, OPEN)))

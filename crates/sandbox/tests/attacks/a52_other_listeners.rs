@@ -5,7 +5,8 @@ use super::{Attack, Cell, leave_out};
 use crate::world::{World, shell};
 use sandbox::{IsolationMechanism, Socket, SocketKind, SocketSpec};
 
-pub(crate) const ATTACK: Attack = Attack { number: 52, name: "listeners of others", held, bites };
+pub(crate) const ATTACK: Attack =
+    Attack { number: 52, name: "listeners of others", held, works_without_layer };
 
 /// Whether one sandbox reaches the listener that was made for another.
 fn arrives(world: &World, without: &[IsolationMechanism], port: u16) -> bool {
@@ -33,7 +34,7 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     // A port that the host has free.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     Cell::bit(Some(arrives(world, OPEN, port)))

@@ -4,7 +4,7 @@ use super::{Attack, Cell, leave_out};
 use crate::world::{World, shell};
 use sandbox::{IsolationMechanism, Sandbox};
 
-pub(crate) const ATTACK: Attack = Attack { number: 53, name: "other memory", held, bites };
+pub(crate) const ATTACK: Attack = Attack { number: 53, name: "other memory", held, works_without_layer };
 
 /// The parent opens its child's memory, which Yama allows where it is in use.
 const OPEN: &str =
@@ -22,7 +22,7 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     let mut spec = world.spec();
     leave_out(&mut spec, &[IsolationMechanism::Landlock]);
     let sandbox = world.start(spec);

@@ -4,7 +4,8 @@ use super::{Attack, Cell};
 use crate::world::{World, shell};
 use sandbox::SystemCalls;
 
-pub(crate) const ATTACK: Attack = Attack { number: 56, name: "a call that no tool makes", held, bites };
+pub(crate) const ATTACK: Attack =
+    Attack { number: 56, name: "a call that no tool makes", held, works_without_layer };
 
 /// Without address space randomisation, by `personality`.
 fn worked(world: &World, system_calls: SystemCalls) -> bool {
@@ -21,6 +22,6 @@ fn held(world: &World) -> Cell {
     Cell::Yes
 }
 
-fn bites(world: &World) -> Cell {
+fn works_without_layer(world: &World) -> Cell {
     Cell::bit(Some(worked(world, SystemCalls::AllButDenied)))
 }

@@ -66,7 +66,7 @@ pub(crate) struct Attack {
     /// Panics if the attack works.
     pub(crate) held: fn(&World) -> Cell,
     /// Panics if it does not work without its layer.
-    pub(crate) bites: fn(&World) -> Cell,
+    pub(crate) works_without_layer: fn(&World) -> Cell,
 }
 
 pub(crate) enum Cell {

@@ -1,7 +1,7 @@
 //! Commands: streams, environment, exit, signals, and the end of everything with the sandbox.
 
 use crate::runner::Case;
-use crate::world::{PATIENCE, World, run, shell};
+use crate::world::{TIMEOUT, World, run, shell};
 use sandbox::{Command, CommandExit, ExecError, Stdio, SystemCalls, WaitError};
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -68,7 +68,7 @@ fn streams_and_exit(world: &World) {
     process.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
     process.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
     assert_eq!((stdout.as_str(), stderr.as_str()), ("in", "err\n"));
-    assert_eq!(process.wait(PATIENCE), Ok(CommandExit::Code(7)));
+    assert_eq!(process.wait(TIMEOUT), Ok(CommandExit::Code(7)));
     assert_eq!(shell(&sandbox, "kill -9 $$").exit, CommandExit::Signal(9));
     sandbox.close().unwrap();
 }
@@ -110,7 +110,7 @@ fn signals(world: &World) {
     let short = Duration::from_millis(20);
     assert_eq!(process.wait(short), Err(WaitError::Deadline { limit: short }));
     process.signal(15).unwrap();
-    assert_eq!(process.wait(PATIENCE), Ok(CommandExit::Signal(15)));
+    assert_eq!(process.wait(TIMEOUT), Ok(CommandExit::Signal(15)));
     // The pipe closes only when the background process is gone too.
     assert_eq!(stdout.read(&mut ready).unwrap(), 0);
     sandbox.close().unwrap();
@@ -174,7 +174,7 @@ fn whole_tree(world: &World) {
         sandbox.exec(command).unwrap()
     };
     let other = start("setsid sleep 2001 >/dev/null & echo up");
-    assert_eq!(other.wait(PATIENCE), Ok(CommandExit::Code(0)));
+    assert_eq!(other.wait(TIMEOUT), Ok(CommandExit::Code(0)));
     let mut process = start(
         "sleep 2002 & setsid sleep 2003 & (setsid sh -c 'sleep 2004 & sleep 2005' &) ; echo up; sleep 2006",
     );
@@ -183,11 +183,11 @@ fn whole_tree(world: &World) {
         shell(&sandbox, "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -o 'sleep 200[0-9]' | sort -u").stdout
     };
     process.kill_tree().unwrap();
-    assert_eq!(process.wait(PATIENCE), Ok(CommandExit::Signal(9)));
+    assert_eq!(process.wait(TIMEOUT), Ok(CommandExit::Signal(9)));
     assert_eq!(running(), "sleep 2001\n", "the other command's stays");
     // A command that kills its adopter loses its tree.
     let killer = start("setsid sleep 2007 & kill -9 $PPID; sleep 2008");
-    assert_eq!(killer.wait(PATIENCE), Ok(CommandExit::Signal(9)));
+    assert_eq!(killer.wait(TIMEOUT), Ok(CommandExit::Signal(9)));
     assert_eq!(running(), "sleep 2001\n");
     sandbox.close().unwrap();
 }

@@ -1,7 +1,7 @@
 //! Identity: nobody inside is root on the host, and the caller's files are usable inside and stay the caller's.
 
 use crate::runner::Case;
-use crate::world::{PATIENCE, Who, World, shell};
+use crate::world::{TIMEOUT, Who, World, shell};
 use sandbox::{
     Command, CopyOnWrite, IsolationMechanism, Mount, MountKind, Sandbox, SandboxPart, SandboxSpec,
 };
@@ -40,7 +40,7 @@ fn not_root(world: &World) {
     // Needed to know which program opened a connection.
     assert!(std::fs::read_dir(format!("/proc/{child}/fd")).unwrap().count() >= 3);
     process.signal(9).unwrap();
-    process.wait(PATIENCE).unwrap();
+    process.wait(TIMEOUT).unwrap();
     sandbox.close().unwrap();
 }
 

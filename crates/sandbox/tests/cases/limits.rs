@@ -2,7 +2,7 @@
 //! does not start.
 
 use crate::runner::Case;
-use crate::world::{PATIENCE, World, shell};
+use crate::world::{TIMEOUT, World, shell};
 use sandbox::{
     Command, CommandExit, CopyOnWrite, IsolationMechanism, Limit, Mount, MountKind, Sandbox, SandboxPart,
     SandboxSpec, StartError, Status, WaitError,
@@ -33,7 +33,7 @@ fn memory(world: &World) {
     let sandbox = world.start(spec);
     // tail keeps its whole input, because it never sees the end of a line.
     let process = sandbox.exec(Command::new(["tail", "/dev/zero"])).unwrap();
-    match (status(&sandbox, Limit::Memory), process.wait(PATIENCE)) {
+    match (status(&sandbox, Limit::Memory), process.wait(TIMEOUT)) {
         (Status::Enforced, outcome) => assert_eq!(outcome, Ok(CommandExit::Signal(9))),
         (Status::Watched, Err(WaitError::Gone { how })) => assert!(how.contains("memory"), "{how}"),
         other => panic!("{other:?}"),
@@ -77,7 +77,7 @@ fn fills(world: &World, script: &str) {
         return;
     }
     let process = sandbox.exec(Command::new(["sh", "-c", script])).unwrap();
-    match process.wait(PATIENCE) {
+    match process.wait(TIMEOUT) {
         Err(WaitError::Gone { how }) => assert!(how.contains("disk"), "{how}"),
         other => panic!("{other:?}"),
     }
@@ -97,7 +97,7 @@ fn fast_disk(world: &World) {
     let script =
         "for i in 1 2 3 4 5 6 7 8; do dd if=/dev/zero of=/view/$i bs=16M count=64 2>/dev/null & done; wait";
     let process = sandbox.exec(Command::new(["/bin/sh", "-c", script])).unwrap();
-    match process.wait(PATIENCE) {
+    match process.wait(TIMEOUT) {
         Err(WaitError::Gone { how }) => assert!(how.contains("disk"), "{how}"),
         other => panic!("{other:?}"),
     }
@@ -130,7 +130,7 @@ fn wall_clock(world: &World) {
     let sandbox = world.start(spec);
     let begun = Instant::now();
     let process = sandbox.exec(Command::new(["sleep", "60"])).unwrap();
-    match process.wait(PATIENCE) {
+    match process.wait(TIMEOUT) {
         Err(WaitError::Gone { how }) => assert!(how.contains("wall-clock"), "{how}"),
         other => panic!("{other:?}"),
     }

@@ -1,7 +1,7 @@
 //! The network: sockets made inside are served from outside, and nothing else leads out.
 
 use crate::runner::Case;
-use crate::world::{PATIENCE, World, shell};
+use crate::world::{TIMEOUT, World, shell};
 use sandbox::{LocalRange, Mount, MountKind, Sandbox, Socket, SocketKind, SocketSpec};
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -34,7 +34,7 @@ fn served(world: &World) {
         assert_eq!(stream.local_addr().unwrap().to_string(), "198.18.3.7:443");
         stream.write_all(b"hello\n").unwrap();
         drop(stream);
-        datagrams.set_read_timeout(Some(PATIENCE)).unwrap();
+        datagrams.set_read_timeout(Some(TIMEOUT)).unwrap();
         let mut buffer = [0; 16];
         let (length, from) = datagrams.recv_from(&mut buffer).unwrap();
         assert_eq!(&buffer[..length], b"ask\n");

@@ -74,20 +74,20 @@ const VALUED: &[&str] = &[
 /// The subcommand. In another position the same word is a value, or belongs to the program that is run.
 fn verb_of<'c>(call: &'c SimpleCall, runner: &Runner) -> Option<&'c str> {
     let mut words = call.words.iter().map(String::as_str).take_while(|word| *word != "--");
-    let mut told = Vec::new();
+    let mut targets = Vec::new();
     while let Some(word) = words.next() {
         if VALUED.contains(&word) {
             words.next();
         } else if !word.starts_with(['-', '+']) {
-            told.push(word);
+            targets.push(word);
         }
     }
     let is_verb = |word: &&str| runner.verbs.contains(word);
     if TAKES_MANY.contains(&call.program.as_str()) {
-        let is_told = |word: &&str| is_verb(word) || *word == "clean" || word.contains('=');
-        return told.iter().all(is_told).then(|| told.iter().copied().rfind(is_verb)).flatten();
+        let is_target = |word: &&str| is_verb(word) || *word == "clean" || word.contains('=');
+        return targets.iter().all(is_target).then(|| targets.iter().copied().rfind(is_verb)).flatten();
     }
-    told.first().copied().filter(is_verb)
+    targets.first().copied().filter(is_verb)
 }
 
 /// Options with which a check only lists, or always succeeds.

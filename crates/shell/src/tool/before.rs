@@ -47,9 +47,9 @@ fn addresses_of(command: &str, targets: Vec<(String, Range<usize>)>, isolation: 
     let check = |address: &str| ssrf::check(address).filter(|_| !is_own(address, isolation));
     let written = ssrf::addresses(command).into_iter().map(|range| (check(&command[range.clone()]), range));
     let made = targets.into_iter().map(|(address, range)| (check(&address), range));
-    let mut told = HashSet::new();
+    let mut reported = HashSet::new();
     let found = written.chain(made).filter_map(|(problem, range)| Some((problem?, range)));
-    let new = found.filter(|(problem, _)| told.insert((problem.rule, problem.detail.clone())));
+    let new = found.filter(|(problem, _)| reported.insert((problem.rule, problem.detail.clone())));
     new.map(|(problem, range)| ssrf::hit(problem, range)).collect()
 }
 

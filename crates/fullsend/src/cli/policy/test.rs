@@ -79,8 +79,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
             addresses: (!address.is_empty()).then_some(&address[..] as &[IpAddr]),
         },
     );
-    let said = Said { sources: &sources, file: &arguments.policy };
-    let line = said.line(&decision);
+    let printer = DecisionPrinter { sources: &sources, file: &arguments.policy };
+    let line = printer.line(&decision);
     if arguments.json {
         let (word, why) = line.split_once(": ").unwrap_or((&line, ""));
         let object = json!({ "passes": decision.passes(), "decision": word, "why": why });
@@ -121,13 +121,13 @@ fn for_every_program(policy: &Policy) -> Policy {
     all
 }
 
-/// A decision, as printed.
-struct Said<'a> {
+/// Prints a decision with its file and line.
+struct DecisionPrinter<'a> {
     sources: &'a Sources,
     file: &'a Path,
 }
 
-impl Said<'_> {
+impl DecisionPrinter<'_> {
     fn line(&self, decision: &PolicyDecision) -> String {
         match decision {
             PolicyDecision::Allow(cause) => format!("allow: {}", self.place(Some(cause))),

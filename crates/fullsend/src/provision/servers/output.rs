@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 1 << 20;
 const PIECE: usize = 8 << 10;
 
 /// How long to wait for the last output; only a process that outlives the supervisor could keep a stream open.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) struct Output {
     log: Arc<Mutex<Log>>,
@@ -54,7 +54,7 @@ impl Output {
     /// Waits until all output is saved.
     pub(super) fn finish(self) {
         for reader in self.readers {
-            let _ended = reader.recv_timeout(PATIENCE);
+            let _ended = reader.recv_timeout(LAST_OUTPUT_TIMEOUT);
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::runtime::state::StateFile;
 use crate::runtime::{options, paths, prompt, skills};
 
 /// The default limit of turns of one attempt.
-const MOST_TURNS: u64 = 200;
+const DEFAULT_MAX_TURNS: u64 = 200;
 
 /// The whole conversation, in the format of the Messages API.
 const CONVERSATION: &str = "conversation.json";
@@ -129,7 +129,7 @@ fn describe(context: &LaunchContext<'_>, request: &AttemptRequest) -> AgentTask 
         servers: settings::servers_file(),
         output_path: format!("{}/{}", paths::OUTPUT, checked.result_document().file),
         output_schema: checked.result_document().schema.cloned(),
-        max_turns: own_turns.or(budget.map(|turns| turns.get())).unwrap_or(MOST_TURNS),
+        max_turns: own_turns.or(budget.map(|turns| turns.get())).unwrap_or(DEFAULT_MAX_TURNS),
     }
 }
 
