@@ -1,5 +1,6 @@
 //! Models: the vendors' wire formats, the gateway between the sandbox and the model with its budget, prices and
-//! recordings, the upstreams behind it, and the scripted model. It knows no policy and never reads the environment.
+//! recordings, the upstreams behind it, and the scripted model. It does not know the policy and never reads the
+//! environment.
 
 mod allowlist;
 mod client;

@@ -31,7 +31,7 @@ const INSTALL: &str = r#"- name: Install fullsend
 
 const PREPARE: &str = r#"- name: Prepare the sandbox
   run: |
-    # Ubuntu 24.04 keeps user namespaces from programs without an AppArmor profile.
+    # Ubuntu 24.04 forbids user namespaces for programs without an AppArmor profile.
     if ! unshare --user --map-root-user true 2>/dev/null; then
       sudo -n sysctl -q -w kernel.apparmor_restrict_unprivileged_userns=0 2>/dev/null || true
     fi

@@ -250,7 +250,7 @@ pub(super) fn interact(
     command.stdout = Stdio::Descriptor(twice.0);
     command.stderr = Stdio::Descriptor(twice.1);
     let process = sandbox.exec(command).map_err(|error| failed(error.to_string()))?;
-    // Whoever ends us gets their terminal back first.
+    // If we are asked to end, restore the caller's terminal first.
     let relayed = terminal::relay(&both.outside, || match process.wait(Duration::ZERO) {
         _ if cancel.is_cancelled() => Some(Ok(::sandbox::CommandExit::Signal(Signal::TERM.as_raw()))),
         Err(WaitError::Deadline { .. }) => None,

@@ -293,7 +293,7 @@ impl Checkouts {
     }
 }
 
-/// What a name may stand for on a server. The last one is the commit of an annotated tag.
+/// The refs that a name may mean on a server. The last one is the commit of an annotated tag.
 fn full_names(reference: &str) -> Vec<String> {
     if reference == HEAD {
         return vec![HEAD.to_owned()];

@@ -183,7 +183,7 @@ impl Guard {
         self.masked_at_gateway(text)
     }
 
-    /// Text that a program or a stranger wrote is scanned like a result.
+    /// Untrusted text of a program or a person is scanned like a result.
     fn foreign_at_gateway(&self, place: &str, text: &str, fresh: bool) -> Verdict {
         self.result_at_gateway(&AtGateway { place, call: None, text, continued: None, fresh }, None)
     }

@@ -69,7 +69,7 @@ impl Redactor {
     /// Masking shorter values would mask ordinary words.
     pub const MIN_KNOWN: usize = 4;
 
-    /// Masks what the rules recognise; knows no values.
+    /// Masks what the rules recognise, without known values.
     pub fn new() -> Self {
         Redactor::default()
     }

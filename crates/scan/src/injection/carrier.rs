@@ -222,7 +222,7 @@ pub(super) struct Endings {
     line: Ending,
     link: Ending,
     title: Ending,
-    /// Where no address of a link ends, but for the last byte after it.
+    /// The range in which no address of a link ends, except at its last byte.
     address: Range<usize>,
     /// Where the last row of escapes ended.
     escapes: usize,

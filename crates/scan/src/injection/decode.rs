@@ -19,7 +19,7 @@ pub(super) fn carriers(text: &str) -> Vec<Carrier> {
 #[inline(always)]
 const fn is_encoded(byte: u8) -> bool {
     let is_letter = (byte | 0x20).wrapping_sub(b'a') < 26;
-    // From `+` to `9`, but for the two signs of sentences between them.
+    // From `+` to `9`, without the two punctuation marks between them.
     let is_digit = (byte.wrapping_sub(b'+') < 15) & (byte != b',') & (byte != b'.');
     is_letter | is_digit | (byte == b'=') | (byte == b'_')
 }

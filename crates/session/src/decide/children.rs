@@ -21,7 +21,7 @@ const MAX_RESULT_CHARS: usize = 20_000;
 pub struct ChildEffects {
     /// New sessions, each with its first events.
     pub spawned: Vec<SpawnedSession>,
-    /// What the parent is told.
+    /// What the parent gets.
     pub result: Option<ChildResult>,
 }
 

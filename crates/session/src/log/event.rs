@@ -19,7 +19,7 @@ pub const EVENT_VERSION: u32 = 5;
 /// The version of an event that names an actor.
 pub(crate) const ACTOR_EVENT_VERSION: u32 = 4;
 
-/// The version of an event that names no actor. Programs that know no actors read it.
+/// The version of an event that names no actor, for programs that do not support actors.
 pub(crate) const PLAIN_EVENT_VERSION: u32 = 3;
 
 /// One entry of a log. The store assigns the sequence number; the client chooses the id of a user event.

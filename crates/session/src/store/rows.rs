@@ -70,8 +70,8 @@ pub(crate) fn state_version() -> i32 {
     i32::try_from(STATE_VERSION).unwrap_or(i32::MAX)
 }
 
-/// A snapshot as it is stored. A program that knows no labels, children or accepted environments would run a session wrongly,
-/// so it must not be able to read one that has any.
+/// A snapshot as it is stored. A program that does not support labels, children or accepted environments would run a
+/// session wrongly, so it must not be able to read one that has any.
 pub(crate) fn state(header: &SessionHeader, state: &SessionState) -> Result<String, StoreError> {
     let is_plain = header.labels.is_empty()
         && header.parent.is_none()

@@ -18,7 +18,7 @@ const TOOLS: &str = "        protocol: mcp\n        path: /mcp\n        mcp: {ma
 const GRAPHQL: &str = "        protocol: graphql\n        path: /mcp\n        graphql_max_body_bytes: 4194304\n        rules:\n          - allow: {operation_type: query}\n";
 const FILLED: &str = "        protocol: rest\n        enforcement: enforce\n        access: full\n        credential_binding: {provider: p}\n        request_body_credential_rewrite: true";
 
-/// Takes all of the memory but for so many bytes.
+/// Takes all of the memory except this many bytes.
 fn taken(lab: &Lab, left: u64) -> HeldBody {
     let free = lab.served.held_bodies.free_bytes();
     lab.served.held_bodies.reserve(free - left).unwrap()
