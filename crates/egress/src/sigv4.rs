@@ -30,7 +30,7 @@ pub enum SignedPayload<'a> {
     Hash(&'a str),
 }
 
-/// What is signed.
+/// The request to sign.
 #[derive(Debug, Clone, Copy)]
 pub struct SignedRequest<'a> {
     pub method: &'a str,

@@ -10,7 +10,7 @@ use super::refusal::Refusal;
 use crate::http1::{HeadError, RequestHead, RequestTarget};
 use policy::{CanonicalPath, EncodedSlash, Operations, PolicyDecision, Query, RequestAction};
 
-/// What a request that may pass asks for, in the spelling that was decided.
+/// The target of an allowed request, in the canonical form that was checked.
 pub(super) struct DecidedRequest {
     pub(super) path: String,
     pub(super) path_and_query: String,

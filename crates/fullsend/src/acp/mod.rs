@@ -168,7 +168,7 @@ pub fn permission(session: &str, call: &str, tool: &str, input: &Json) -> Json {
 
 const ALLOW: &str = "allow";
 
-/// What a person answered to a question. Only an explicit `allow` allows.
+/// A person's answer to a question. Only an explicit `allow` allows.
 pub fn is_allowed(result: &Json) -> bool {
     let outcome = &result["outcome"];
     outcome["outcome"] == "selected" && outcome["optionId"] == ALLOW

@@ -17,7 +17,7 @@ const OF_PROGRAMS: &[&str] = &["/usr", "/lib", "/lib32", "/lib64", "/libx32", "/
 /// The sandbox has its own.
 const MADE_INSIDE: &[&str] = &["/proc", "/dev", "/sys", "/etc", "/sandbox"];
 
-/// What a path of the host holds.
+/// The sockets at a path of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostSockets {
     None,

@@ -70,7 +70,7 @@ fn with_profile(
     provider: Provider,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<ProviderFile> {
-    // What cannot be found or fetched is reported with the references.
+    // Missing files are reported with the references.
     let declared = harness.openshell.iter().flat_map(|openshell| &openshell.profiles).filter_map(|profile| {
         let kind = references::ReferenceKind::File;
         references::remote_or_local(library, harness, profile, "openshell.profiles", kind, &mut Vec::new())

@@ -14,7 +14,7 @@ use crate::resolve::layers::Found;
 use crate::resolve::library::Library;
 use crate::scripts::shebang;
 
-/// What the file must be.
+/// Whether a reference must be a file or a directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ReferenceKind {
     File,

@@ -59,7 +59,7 @@ pub(super) fn render(pipeline: &Pipeline) -> String {
     text
 }
 
-/// What people set once.
+/// The comment that lists the variables and secrets to set.
 fn settings(pipeline: &Pipeline) -> String {
     let mut variables = vec!["FULLSEND_RELEASE"];
     variables.extend(pipeline.names(VariableKind::Setting));

@@ -26,7 +26,7 @@ pub enum CiSystem {
     Tekton,
 }
 
-/// What a pipeline runs.
+/// The jobs of a pipeline.
 pub struct Pipeline {
     pub jobs: Vec<Job>,
     /// The forge whose events start the jobs.

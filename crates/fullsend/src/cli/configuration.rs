@@ -45,7 +45,7 @@ fn parse_forge(word: &str) -> Result<ForgeName, String> {
     ForgeName::parse(word).ok_or_else(|| format!("one of {}", ForgeName::WORDS.join(", ")))
 }
 
-/// What was opened.
+/// The opened configuration.
 pub struct Configuration {
     pub library: Library,
     pub choices: Choices,

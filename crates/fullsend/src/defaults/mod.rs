@@ -1,6 +1,6 @@
 //! The built-in layer: the farthest from the repository, read by the same parser as every other file.
 
-/// What a sandbox without a policy of its own gets: it reaches nothing.
+/// The policy of a sandbox without its own policy: no network.
 pub const DEFAULT_POLICY: (&str, &str) = ("policies/default.yaml", include_str!("policies/default.yaml"));
 
 /// Path inside the layer, and the text.

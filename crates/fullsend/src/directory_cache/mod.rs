@@ -12,7 +12,7 @@ use rustix::fs::FlockOperation;
 /// The file that a writer locks. Its time is that of the last writer.
 pub const LOCK: &str = "cache.lock";
 const PARTIAL: &str = "partial";
-/// What is being removed.
+/// The directory for entries that are being removed.
 const REMOVED: &str = "removed";
 /// How long another process may take to write.
 const WRITER_TIMEOUT: Duration = Duration::from_secs(600);

@@ -24,7 +24,7 @@ const UP_TO_DATE_FOR: Duration = Duration::from_secs(30);
 const MAX_CHECKOUTS: usize = 3;
 /// How long an unused repository stays in the cache; longer than any wake.
 const MAX_UNUSED_TIME: Duration = Duration::from_secs(30 * 24 * 3_600);
-/// What a server calls the default branch.
+/// The server's name for the default branch.
 const HEAD: &str = "HEAD";
 /// The directories of a repository: the mirror, and the checkouts by their commits.
 const MIRROR: &str = "mirror";

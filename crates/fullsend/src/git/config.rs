@@ -4,13 +4,13 @@
 /// Keys that stay: section, whether it has a subsection (`*`), names.
 type Keys = [(&'static str, &'static str, &'static [&'static str])];
 
-/// What git must know to read the files of a repository, and nothing else.
+/// Keys that git needs to read the files of a repository.
 const FORMAT: &Keys = &[
     ("core", "", &["repositoryformatversion"]),
     ("extensions", "", &["objectformat", "refstorage", "noop"]),
 ];
 
-/// What describes the repository to a person or an agent that works in it.
+/// Keys that describe the repository to a person or an agent.
 const KEPT: &Keys = &[
     (
         "core",

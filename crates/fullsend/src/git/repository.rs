@@ -33,7 +33,7 @@ pub enum GitDirectory {
     Elsewhere { directory: PathBuf, common: PathBuf, data: GitData },
 }
 
-/// What must differ in a git directory; paths are relative to it.
+/// The changes to make in a git directory; paths are relative to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GitData {
     /// Configuration files and what they become.
@@ -50,7 +50,7 @@ pub struct GitData {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alternate {
     pub path: PathBuf,
-    /// What is in there and is not an object, relative to it.
+    /// Paths in it that are not objects, relative to it.
     pub hidden: Vec<PathBuf>,
 }
 

@@ -18,7 +18,7 @@ pub struct HookDialect {
     pub quirks: RuntimeQuirks,
 }
 
-/// What a hook reports, whatever the runtime.
+/// A hook's report, for any runtime.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HookEvent {
     /// The runtime has started and its hooks run.
@@ -31,7 +31,7 @@ pub enum HookEvent {
     Other,
 }
 
-/// What the hook's process does: its exit code, and what it prints.
+/// The result of the hook's process: its exit code and its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookAnswer {
     pub code: u8,

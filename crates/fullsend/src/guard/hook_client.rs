@@ -19,7 +19,7 @@ pub const SOCKET: &str = "/opt/fullsend/guard.sock";
 pub const SOCKET_VARIABLE: &str = "FULLSEND_GUARD_SOCKET";
 pub const TOKEN_VARIABLE: &str = "FULLSEND_GUARD_TOKEN";
 
-/// What a hook says before its token when no runtime asks.
+/// The name that a hook sends before its token if it is not a runtime's.
 pub(super) const NEUTRAL: &str = "neutral";
 
 /// The start of the denial from a hook that got no answer. The gateway ends the run when it reads it.

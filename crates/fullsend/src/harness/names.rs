@@ -71,7 +71,7 @@ choice! {
 }
 
 choice! {
-    /// What a retry continues.
+    /// Whether a retry continues the conversation.
     pub enum FeedbackMode {
         /// The same conversation and the repository as it was left.
         Append = "append",

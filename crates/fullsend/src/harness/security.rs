@@ -32,7 +32,7 @@ choice! {
 choice! {
     /// What a finding of one rule does.
     pub enum RuleAction {
-        /// What its severity says.
+        /// It acts by its severity.
         On = "on",
         /// It is shown, and stops nothing.
         Report = "report",
@@ -64,7 +64,7 @@ record! {
 }
 
 record! {
-    /// What a layer says about one rule.
+    /// A layer's setting for one rule.
     pub struct RuleSetting {
         /// `on`, `report` (findings are shown and stop nothing) or `off` (findings are not reported).
         action: At<RuleAction>,

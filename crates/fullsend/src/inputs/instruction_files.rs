@@ -28,7 +28,7 @@ const MAX_IMPORTS: usize = 20_000;
 /// Which files below a directory are scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coverage {
-    /// What some agent would read by itself.
+    /// Files that some agent would read by itself.
     Instructions,
     Everything,
 }

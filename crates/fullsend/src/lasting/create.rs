@@ -18,7 +18,7 @@ use super::protocol::{LastingLimits, OwnerSpec, OwnerStart};
 /// An image may have to be unpacked first.
 const START_LIMIT: Duration = Duration::from_secs(600);
 
-/// What a new sandbox is made of.
+/// The settings of a new sandbox.
 #[derive(Debug)]
 pub struct CreateRequest {
     pub name: Option<String>,

@@ -58,7 +58,7 @@ impl std::error::Error for FilesError {
     }
 }
 
-/// What `get` is asked for.
+/// What `get` should return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WantedFiles {
     /// A directory is an error.
@@ -204,7 +204,7 @@ fn unexpected(reply: FilesReply) -> FilesError {
     }
 }
 
-/// What comes back: a line of JSON, and then bytes that go to `to`.
+/// The answer: a line of JSON, and then bytes that go to `to`.
 struct Answer<W> {
     line: Vec<u8>,
     reply: Option<FilesReply>,

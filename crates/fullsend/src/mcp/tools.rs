@@ -14,7 +14,7 @@ pub struct ToolCommand {
     pub input: Vec<u8>,
     /// Options that name a path in the server's directory, and the path. The server adds them once it has resolved the path.
     pub paths: Vec<(&'static str, String)>,
-    /// What its output is.
+    /// The format of its output.
     output: OutputKind,
     /// Whether the sandbox that it creates ends with the server.
     pub binds_to_server: bool,

@@ -37,7 +37,7 @@ impl EnvFileError {
     }
 }
 
-/// What the variables of one file are. With `value`, each `${VAR}` in the file is replaced.
+/// The variables of one file. With `value`, each `${VAR}` in the file is replaced.
 pub fn parse(text: &str, value: Option<&Values<'_>>) -> Result<Vec<(String, String)>, EnvFileError> {
     let mut all = Vec::new();
     for (number, line) in text.lines().enumerate() {

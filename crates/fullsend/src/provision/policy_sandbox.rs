@@ -21,7 +21,7 @@ pub const SANDBOXES: &str = "sandboxes";
 /// The limit for all writes, in the view of the directory and elsewhere.
 const DISK_BYTES: u64 = 10 << 30;
 
-/// What a sandbox without an agent is made of.
+/// The spec of a sandbox without an agent.
 pub struct PolicySandboxSpec<'a> {
     pub policy: &'a CheckedPolicy,
     pub image: Option<&'a Image>,
@@ -104,7 +104,7 @@ pub fn default_limits() -> SandboxLimits {
     SandboxLimits { disk_bytes: Some(DISK_BYTES), ..SandboxLimits::default() }
 }
 
-/// What every program expects.
+/// Basic variables that every program expects.
 fn environment() -> Vec<(String, String)> {
     [
         ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),

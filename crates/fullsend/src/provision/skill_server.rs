@@ -28,7 +28,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The most requests, refused ones included: more refusals tell the agent nothing new.
 const MAX_REQUESTS: u64 = 1_000;
 
-/// What decides about a run's requests.
+/// The rules for a run's requests.
 pub struct SkillRules {
     pub allowed: Vec<UrlPrefix>,
     /// How many skills may be fetched.
@@ -70,7 +70,7 @@ impl SkillServer {
     }
 }
 
-/// What one thread needs to answer.
+/// The state that one thread needs to answer.
 struct SkillService {
     rules: SkillRules,
     remote: RemoteResources,
@@ -161,7 +161,7 @@ impl SkillService {
         Ok(Fetched { name, sha256 })
     }
 
-    /// What the URL means, if a prefix covers it.
+    /// The parsed URL, if a prefix covers it.
     fn pinned(&self, text: &str) -> Result<Request, Refusal> {
         let wrong = |why: String| Refusal {
             why: format!("the URL {why}"),
@@ -209,7 +209,7 @@ impl SkillService {
     }
 }
 
-/// What was asked for.
+/// A request for a skill.
 enum Request {
     Pinned(PinnedUrl),
     /// Without a digest: the answer has one.

@@ -23,7 +23,7 @@ use crate::fetch::HostNetwork;
 use crate::harness::config::ImageSettings;
 use crate::harness::image::{ImageName, PullMode};
 
-/// What decides about images: the configuration, the caller, and where the cache is.
+/// The rules for images: the configuration, the caller's options, and the cache directory.
 pub struct PullSettings<'a> {
     pub settings: Option<&'a ImageSettings>,
     pub mode: PullMode,

@@ -19,7 +19,7 @@ use crate::image::BlobDigest;
 
 /// Indexes in indexes.
 const MAX_DEPTH: usize = 4;
-/// What one image may have, compressed.
+/// The most compressed bytes of one image.
 const MAX_BYTES: u64 = 32 << 30;
 /// The configuration is text of a few kilobytes.
 const MAX_CONFIG_BYTES: u64 = 8 << 20;

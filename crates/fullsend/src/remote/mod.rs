@@ -37,7 +37,7 @@ const TIME_OF_ALL: Duration = Duration::from_secs(300);
 /// The environment of the host.
 pub type HostVariables = fn(&str) -> Option<String>;
 
-/// What decides about the resources of one harness.
+/// The rules for the resources of one harness.
 #[derive(Clone, Debug, Default)]
 pub struct RemoteRules {
     /// Prefixes for harnesses that have none of their own.
@@ -62,7 +62,7 @@ pub struct RemoteSettings {
     pub skill_fetches: Arc<AtomicU64>,
 }
 
-/// What a resource is needed as.
+/// How a resource is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RemoteUse {
     File,

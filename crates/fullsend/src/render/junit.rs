@@ -131,7 +131,7 @@ fn element(case: &Case, harness: &str) -> String {
     }
 }
 
-/// What was denied, for the reader of the report.
+/// The denied calls, for the reader of the report.
 fn refusals(events: &[Envelope]) -> Vec<String> {
     let line = |envelope: &Envelope| match &envelope.event {
         RunEvent::ToolDenied { tool, reason, .. } => Some(format!("denied {tool}: {reason}")),

@@ -21,7 +21,7 @@ pub enum LayerKind {
     Builtin,
     Organisation,
     Repository,
-    /// What was fetched for this command. No path is looked up here: a file of it is named by its URL.
+    /// The resources that were fetched for this command. Files here are named by URL, so paths are not searched here.
     Remote,
 }
 
@@ -279,7 +279,7 @@ impl Layer {
     }
 }
 
-/// What a path is.
+/// The kind of a path.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
     pub is_file: bool,

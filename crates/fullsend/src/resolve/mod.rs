@@ -224,7 +224,7 @@ pub fn prices(library: &mut Library, problems: &mut Vec<Diagnostic>) -> Vec<Mode
     Configs::load(library, problems).prices()
 }
 
-/// What the configurations say about images, for commands that are not about a harness.
+/// The settings for images, for commands that are not about a harness.
 pub fn image_settings(library: &mut Library, problems: &mut Vec<Diagnostic>) -> Option<ImageSettings> {
     Configs::load(library, problems).images()
 }
@@ -298,7 +298,7 @@ impl Configs {
         organisation.or_else(|| self.repository.as_ref().and_then(|config| config.images.clone()))
     }
 
-    /// What decides about remote resources before the harness itself is known.
+    /// The rules for remote resources before the harness itself is known.
     fn remote_rules(&self, choices: &Choices, lock: Option<Rc<HarnessLock>>) -> RemoteRules {
         let prefixes = |config: &Config, tree: Option<&Rc<Node>>| {
             let is_set = tree?.get("allowed_remote_resources").is_some_and(|node| !node.is_null());

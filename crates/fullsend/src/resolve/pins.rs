@@ -118,7 +118,7 @@ pub struct OverrideScope<'a> {
     pub today: &'a str,
 }
 
-/// All weakenings of `merged` against what the organisation said, each field once.
+/// All fields of `merged` that are weaker than the organisation's values, each once.
 pub fn weakenings(library: &Library, floors: &[Node], caps: Option<&Node>, merged: &Node) -> Vec<Weakening> {
     let pinned = PINS.iter().filter_map(|(field, pin)| {
         floors.iter().find_map(|floor| against(library, *pin, field, floor.find(field)?, merged))
@@ -304,7 +304,7 @@ fn refuse(weakening: &Weakening, expired: Option<&&Override>) -> Diagnostic {
     }
 }
 
-/// What is wrong with the organisation's overrides themselves.
+/// Errors in the organisation's overrides themselves.
 pub fn check_overrides(config: &Config) -> Vec<Diagnostic> {
     let pinned = PINS.iter().map(|(field, _)| *field).chain(CAPS.iter().map(|(_, field)| *field));
     let fields: Vec<&str> = pinned.chain(["policy", "security", "budget", RULES]).collect();

@@ -21,7 +21,7 @@ const TICK: Duration = Duration::from_millis(200);
 /// A longer file is not one of ours.
 const MAX_BYTES: u64 = 4 << 10;
 
-/// What the file says.
+/// The content of the file.
 #[derive(Debug, Serialize, Deserialize)]
 struct CancelRequest {
     by: String,

@@ -9,7 +9,7 @@ pub struct ScriptOutput<'a> {
     pub script: &'a str,
     /// Standard output, then standard error, masked.
     pub text: &'a str,
-    /// What it names in `::add-mask::`. They are masked in everything that the run writes from here on.
+    /// The values in its `::add-mask::` commands. They are masked in everything that the run writes from here on.
     pub masks: &'a [String],
 }
 

@@ -175,7 +175,7 @@ fn fetch(
     if says != Some(version) {
         return Err(InstallError::Other { path, says, wanted: version });
     }
-    // What is there now is an incomplete installation.
+    // The existing directory is an incomplete installation.
     if place.exists() {
         std::fs::remove_dir_all(place).map_err(failed(place))?;
     }

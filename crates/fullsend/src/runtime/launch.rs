@@ -68,6 +68,6 @@ pub struct AttemptRequest {
     pub feedback: Option<String>,
     /// The conversation to continue.
     pub conversation: Option<Conversation>,
-    /// What is left of the run's time.
+    /// The remaining time of the run.
     pub time: Duration,
 }

@@ -14,7 +14,7 @@ pub(super) struct LogTail {
     after: u64,
 }
 
-/// What one read found.
+/// The result of one read.
 #[derive(Default)]
 pub(super) struct LogPart {
     pub(super) lines: Vec<LogLine>,

@@ -25,7 +25,7 @@ static PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-vers
 
 type AnswerMessage = dyn Fn(&HttpMessage) -> Option<Json> + Send + Sync;
 
-/// What answers the messages.
+/// The service that answers the messages.
 pub struct McpHttpService {
     pub access: AccessRules,
     /// The supported revisions of the protocol.

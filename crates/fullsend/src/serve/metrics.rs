@@ -56,7 +56,7 @@ impl Drop for ConnectionGauge {
     }
 }
 
-/// What is counted when it is asked for: the runs that are kept, and the deliveries of webhooks.
+/// Counts that are computed for each request: the runs that are kept, and the deliveries of webhooks.
 #[derive(Default)]
 struct StoredCounts {
     by_outcome: BTreeMap<&'static str, u64>,

@@ -95,7 +95,7 @@ pub struct ServeBackend {
     pub save_attachments: Box<SaveAttachments>,
     /// Starts the process of a run.
     pub start_run: Box<StartRun>,
-    /// What the triggers of all harnesses say about an event.
+    /// Evaluates the triggers of all harnesses for an event.
     pub evaluate_triggers: Box<EvaluateTriggers>,
 }
 

@@ -18,7 +18,7 @@ use super::{
     stream, webhooks, work,
 };
 
-/// What a path names.
+/// The routes.
 #[derive(Clone)]
 enum Route<'a> {
     Page,
@@ -46,7 +46,7 @@ enum Route<'a> {
     RetryDeliveries,
 }
 
-/// What a request does with a session.
+/// The actions on a session.
 #[derive(Clone, Copy)]
 enum SessionAction<'a> {
     Answer(&'a str),

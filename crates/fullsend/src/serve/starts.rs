@@ -35,7 +35,7 @@ const MAX_ERROR_BYTES: u64 = 16 << 10;
 pub struct NewRunBody {
     /// A harness of the repository or the organisation that the server was started for.
     pub harness: String,
-    /// What the agent is asked.
+    /// The prompt for the agent.
     pub prompt: Option<String>,
     /// Variables that the harness takes. Those of the server's own environment cannot be set.
     #[serde(default)]
@@ -65,7 +65,7 @@ pub struct StartedRun {
     pub id: String,
 }
 
-/// What the process of a run is started from.
+/// The input of a new run's process.
 pub struct RunStart {
     pub id: String,
     pub by: String,

@@ -40,7 +40,7 @@ pub enum WebhookForge {
     Gitlab,
 }
 
-/// What an event becomes.
+/// What an event starts.
 pub enum WebhookTarget {
     /// A message to this session.
     Session(SessionId),
@@ -55,7 +55,7 @@ pub struct EvaluatedTrigger {
     pub starts: Result<bool, String>,
 }
 
-/// What became of an event.
+/// The result of an event.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct WebhookAnswer {
     /// Why nothing happened; absent if something did.

@@ -139,7 +139,7 @@ pub fn wake(
     };
     store_run(context, sessions, lease.session, &outcome);
     let (state, refused) = commit_or_reject(context, sessions, lease, &commit)?;
-    // What is not removed now is removed by the next wake.
+    // The next wake removes what is left.
     let named = state.bindings.values().map(String::as_str);
     drop(conversation::remove_others(sessions, lease.session, named));
     Ok(WakeResult {

@@ -36,7 +36,7 @@ pub fn check(resource: &SessionResource) -> Result<(), String> {
     Ok(())
 }
 
-/// What remote resources of a session may be fetched, and how.
+/// Which remote resources of a session may be fetched, and how.
 pub struct RemoteAccess<'a> {
     pub resources: &'a RemoteResources,
     /// The harness's prefixes.

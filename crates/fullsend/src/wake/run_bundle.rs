@@ -18,7 +18,7 @@ const PREFIX: &str = "run/";
 /// How many bundles of a session are kept, newest first. The ids of runs are ordered by time.
 const KEPT: usize = 50;
 
-/// What a bundle may unpack to.
+/// The most that a bundle may unpack to.
 const MAX_FILES: usize = 20_000;
 const MAX_UNPACKED_BYTES: u64 = 1 << 30;
 

@@ -106,7 +106,7 @@ impl JsonFields {
     }
 }
 
-/// What is outside of ASCII is in no method and in no name of one.
+/// Methods and their names are ASCII, so other characters become `?`.
 fn unescaped(escape: &[u8]) -> u8 {
     match escape {
         [b'u', digits @ ..] => {

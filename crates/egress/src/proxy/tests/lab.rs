@@ -295,9 +295,9 @@ impl Lab {
 
 #[derive(Clone, Copy)]
 pub(super) enum Trust {
-    /// What the real server shows.
+    /// The certificate of the real server.
     Server,
-    /// What the proxy shows.
+    /// The certificate of the proxy.
     Run,
 }
 

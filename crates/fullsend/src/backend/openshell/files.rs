@@ -12,7 +12,7 @@ use sandbox::{
 
 use crate::archive::{self, Packer};
 
-/// What one run may upload.
+/// The most that one run may upload.
 pub(super) const CAPS: TransferCaps = TransferCaps { bytes: 4 << 30, files: 500_000 };
 
 const MAX_DEPTH: usize = 64;

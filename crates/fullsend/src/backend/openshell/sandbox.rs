@@ -42,7 +42,7 @@ const PIDS: &str = "/opt/fullsend/run";
 /// The directories that a run writes to. The gateway creates those that the image does not have.
 const ROOTS: [&str; 2] = ["/opt/fullsend", "/sandbox"];
 
-/// What a sandbox is made of.
+/// The spec of a sandbox.
 pub struct OpenshellSpec<'a> {
     pub name: String,
     pub image: &'a str,

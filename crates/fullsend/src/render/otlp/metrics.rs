@@ -32,7 +32,7 @@ const TOKENS: [f64; 14] = [
 const SECONDS: [f64; 14] =
     [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 
-/// What one series of a model's metrics is about.
+/// The key of one series of a model's metrics.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Series {
     requested: String,
@@ -162,7 +162,7 @@ pub(super) fn metrics(events: &[Envelope], record: &Record, options: &OtlpOption
     metrics
 }
 
-/// What was asked of the models.
+/// The requests to the models.
 #[derive(Default)]
 struct ModelRequests {
     open: BTreeMap<u64, (Wire, String)>,

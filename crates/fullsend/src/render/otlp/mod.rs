@@ -19,7 +19,7 @@ use content::SpanContent;
 /// The name under which a program reports where its environment sets none.
 const SERVICE: &str = "fullsend";
 
-/// What is exported beside the events, as the variables of OpenTelemetry say it.
+/// Options of the export, from the variables of OpenTelemetry.
 #[derive(Clone, Debug, Default)]
 pub struct OtlpOptions {
     /// Attributes of the program that reports; `service.name` among them replaces ours.

@@ -156,7 +156,7 @@ mod tests {
         parts.iter().enumerate().map(result).collect()
     }
 
-    /// What the model is shown of each.
+    /// What the model sees of each.
     fn shown(parts: &[String]) -> Vec<String> {
         let redactor = Redactor::with_known([("key", KEY)]).unwrap();
         let mut outputs = CommandOutputs::new(DIALECT.chunk_format);

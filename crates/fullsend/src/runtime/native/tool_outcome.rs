@@ -6,7 +6,7 @@ pub const MAX_OUTPUT: usize = 64 << 10;
 /// The end of a text that was longer.
 pub const CUT: &str = "\n(cut here: the limit is 64 KiB)";
 
-/// What a tool gave back.
+/// The result of a tool.
 #[derive(Debug)]
 pub struct ToolOutcome {
     pub text: String,

@@ -28,7 +28,7 @@ pub struct DeliverySummary {
     /// `webhook-id` of every attempt.
     pub id: String,
     pub webhook: String,
-    /// What is reported.
+    /// The type of the event.
     #[serde(rename = "type")]
     pub kind: String,
     pub created: String,

@@ -76,7 +76,7 @@ fn compare(
 /// The runs that have ended.
 #[derive(Default)]
 struct RunWatch {
-    /// What was compared last.
+    /// The ended runs at the last search.
     ended: Option<BTreeSet<String>>,
     /// Runs without a runner at the last search: a runner that has just created its log may not have locked it yet.
     suspected: BTreeSet<String>,

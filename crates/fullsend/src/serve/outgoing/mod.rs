@@ -59,7 +59,7 @@ impl Outgoing {
         self.webhooks.iter().any(|webhook| webhook.events.contains(&kind))
     }
 
-    /// What waits and what was given up, for each webhook.
+    /// The waiting and given-up deliveries, for each webhook.
     pub(super) fn counts(&self) -> Result<Vec<WebhookCounts>, OutboxError> {
         self.outbox.counts(&self.names())
     }

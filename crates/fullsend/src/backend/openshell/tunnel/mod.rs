@@ -16,10 +16,10 @@ pub use host::TunnelService;
 /// The hidden command.
 pub(crate) const COMMAND: &str = "__tunnel";
 
-/// What is sent at once.
+/// The most bytes of one frame.
 const PIECE: usize = 32 << 10;
 
-/// Connections at the same time.
+/// The most connections at the same time.
 const MAX_CONNECTIONS: usize = 256;
 
 /// How much may wait for one slow reader. Beyond this its connection is closed.
@@ -40,7 +40,7 @@ pub(super) enum Place {
     Unix(String),
 }
 
-/// What one frame is about.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Everything listens; the bytes are the token.
