@@ -64,7 +64,7 @@ impl std::fmt::Display for RunAs {
 #[derive(Clone, Debug)]
 pub struct NetworkRule {
     pub key: At<String>,
-    /// What logs call it.
+    /// Its name in logs.
     pub name: String,
     pub endpoints: Vec<Endpoint>,
     pub binaries: Vec<At<Pattern>>,

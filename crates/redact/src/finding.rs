@@ -150,7 +150,7 @@ pub struct Finding {
     pub span: TextSpan,
     /// The bytes that are left out where the finding is withheld: everything that counted, not only the strongest words.
     pub passage: Range<usize>,
-    /// What is there, shortened, with secrets masked and invisible characters spelled out.
+    /// The matched text, shortened, with secrets masked and invisible characters spelled out.
     pub excerpt: String,
     /// What a person should do about it.
     pub advice: &'static str,

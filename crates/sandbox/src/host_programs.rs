@@ -19,7 +19,7 @@ pub struct HostPrograms {
     memory_bytes: u64,
 }
 
-/// What keeps the bound.
+/// How the bound is enforced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemoryBound {
     /// The kernel, for all of them together.

@@ -35,7 +35,7 @@ pub struct Sandbox {
     closed: bool,
 }
 
-/// What a start brings together.
+/// The parts of a started sandbox.
 pub(crate) struct SandboxParts {
     pub(crate) shared: Arc<Shared>,
     pub(crate) pid: Pid,

@@ -101,7 +101,8 @@ pub enum MountKind {
     CopyOnWrite(CopyOnWrite),
     /// The same with its edits, in which nothing can be changed.
     ReadOnlyView(CopyOnWrite),
-    /// What the image has at the target's path, read-only; a link stays a link, what it does not have is not there.
+    /// The image's file or directory at the target's path, read-only. A link stays a link; a missing path stays
+    /// missing.
     Image,
     /// A view of what the image has at the target's path, as `CopyOnWrite`; an empty directory where it has none.
     ImageView { memory_bytes: u64 },
@@ -161,7 +162,7 @@ pub enum Edit {
     },
 }
 
-/// Who the processes inside are, as they see it themselves.
+/// The user and group of processes, as seen inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxIdentity {
     pub uid: u32,

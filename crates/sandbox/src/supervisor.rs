@@ -32,7 +32,7 @@ pub(crate) struct Work {
     pub(crate) init_socket: UnixStream,
 }
 
-/// What the handshake brings.
+/// The result of the handshake.
 pub(crate) struct Started {
     pub(crate) pid: Pid,
     pub(crate) root: OwnedFd,
@@ -164,7 +164,7 @@ impl Handshake {
     }
 
     fn kill(&mut self) {
-        // What cannot be signalled any more has ended already; `reap` waits for all of them.
+        // A process that cannot be signalled has ended already; `reap` waits for all of them.
         if let Some(pid) = self.pid {
             let _ = rustix::process::kill_process(pid, Signal::KILL);
         }

@@ -47,7 +47,7 @@ impl TreeEntry<'_> {
         self.path.components().count() - 1
     }
 
-    /// What it is now, a link not followed.
+    /// Its metadata now, without following a link.
     pub fn status(&self) -> io::Result<Stat> {
         Ok(rustix::fs::statat(self.parent, self.name, AtFlags::SYMLINK_NOFOLLOW)?)
     }

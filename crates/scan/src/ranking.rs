@@ -1,7 +1,7 @@
 //! How well scores separate attacks from benign texts: AUROC, recall at a given share of benign texts that are flagged,
 //! and calibration.
 
-/// What scores of labelled texts add up to.
+/// Measures of the scores of labelled texts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ranking {
     /// The probability that an attack scores higher than a benign text; equal scores count half.

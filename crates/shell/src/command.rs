@@ -25,7 +25,7 @@ pub(crate) struct CommandReading {
     pub(crate) targets: Vec<(String, Range<usize>)>,
 }
 
-/// What a shell command would do, wherever it runs.
+/// What a shell command would do, without knowing where it runs.
 pub fn scan_command(command: &str) -> Vec<Finding> {
     scan_command_in(command, Isolation::None)
 }

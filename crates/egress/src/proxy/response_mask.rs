@@ -8,7 +8,7 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use redact::StreamMasker;
 use std::borrow::Cow;
 
-/// Where HTTP, delta encoding (RFC 3229), gRPC and Connect say how a body is encoded.
+/// The headers in which HTTP, delta encoding (RFC 3229), gRPC and Connect name a body's encoding.
 const ENCODING_FIELDS: &[&str] = &["content-encoding", "im", "grpc-encoding", "connect-content-encoding"];
 
 /// The charset of a media type in which a value would not be written in its ASCII bytes.
@@ -115,7 +115,7 @@ impl ResponseMask {
         }
     }
 
-    /// What may pass, masked. The start of a value is held back.
+    /// The bytes that may pass, masked. The start of a value is held back.
     pub(super) fn push<'a>(&mut self, portion: &'a [u8]) -> Cow<'a, [u8]> {
         match &self.redactors {
             Some(redactors) => Cow::Owned(self.body.push(&redactors.contents, portion)),

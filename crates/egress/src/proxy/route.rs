@@ -30,7 +30,7 @@ pub(super) enum Routing {
     ByTarget(ForwardConnection),
 }
 
-/// Who gets a request that may pass.
+/// The recipient of an allowed request.
 pub(super) enum Recipient {
     Server { connection: Arc<AdmittedConnection>, decided: DecidedRequest },
     Gateway(GatewayTarget),

@@ -21,7 +21,7 @@ enum Host {
     Bedrock,
 }
 
-/// What the address of a request says.
+/// The parsed address of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HostedAddress {
     host: Host,
@@ -29,7 +29,7 @@ pub(super) struct HostedAddress {
     stream: bool,
 }
 
-/// Where a request was sent, and so the format of its answer.
+/// Where a request was sent, which decides the format of its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) wire: Wire,

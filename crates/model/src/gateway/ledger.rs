@@ -228,7 +228,7 @@ impl Ledger {
         all.minus(taken)
     }
 
-    /// What becomes tokens in a body.
+    /// The parts of a body that become tokens.
     pub fn parts(&self, body: &Value) -> InputParts {
         self.lock().inputs.parts(body)
     }

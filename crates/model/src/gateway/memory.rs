@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// A body exists as bytes, as JSON values, as the neutral form, and once more where it is rewritten.
 const COPIES: usize = 6;
 
-/// What one JSON value takes beside its text.
+/// The memory of one JSON value beside its text.
 const VALUE_BYTES: usize = 160;
 
 /// No real request has more values; smaller bodies cannot hold so many.

@@ -139,7 +139,7 @@ impl TranslatedStream {
             Delta::Usage(usage) => self.usage.raise(&usage),
             Delta::End => self.end(out),
             Delta::Error(fault) => {
-                // What was held is output too, which the service bills.
+                // The held text is output too, and the service bills it.
                 if self.held > 0 {
                     self.text(String::new(), out);
                 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-/// What a service calls the bound on an answer. A service that does not know the name ignores it.
+/// A service's name for the limit of an answer. A service that does not know the name ignores it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputLimit {
     /// OpenAI itself; its newer models refuse the other name.

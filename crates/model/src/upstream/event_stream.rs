@@ -61,7 +61,7 @@ fn number(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map_or(0, u32::from_be_bytes)
 }
 
-/// What a frame carries: an event of the vendor in `bytes`, or the words of an error.
+/// The content of a frame: an event of the vendor in `bytes`, or an error message.
 #[derive(Deserialize)]
 struct PayloadForm<'a> {
     #[serde(borrow)]

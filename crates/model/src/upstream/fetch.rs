@@ -87,7 +87,7 @@ async fn exchange(dialer: &Dialer, request: TokenRequest<'_>) -> Result<Bytes, S
     if status.is_success() { Ok(bytes) } else { Err(refusal(status.as_u16(), &bytes)) }
 }
 
-/// What OAuth and AWS services put into an error, without anything else of it.
+/// The error message of an OAuth or AWS service, without the rest of the answer.
 fn refusal(status: u16, bytes: &[u8]) -> String {
     let value: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let texts = ["error_description", "message", "Message", "error"];

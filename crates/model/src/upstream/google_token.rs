@@ -21,7 +21,7 @@ const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
 const METADATA_HOST: &str = "metadata.google.internal";
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
-/// What the assertion asks for; Google grants at most an hour.
+/// The requested lifetime; Google grants at most an hour.
 const LIFE: Duration = Duration::from_secs(3600);
 
 /// Where tokens come from.

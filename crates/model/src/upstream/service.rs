@@ -12,7 +12,7 @@ use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue, USER_AGENT};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What the provider file says, with its variables expanded.
+/// The settings of the provider file, with variables expanded.
 #[derive(Clone, Default)]
 pub struct ServiceSettings {
     pub config: BTreeMap<String, String>,

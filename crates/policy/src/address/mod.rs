@@ -20,7 +20,7 @@ pub enum Class {
     Unspecified,
     Loopback,
     LinkLocal,
-    /// Where clouds answer with the machine's own credentials.
+    /// Metadata services, where clouds return the machine's own credentials.
     Metadata,
     /// RFC 1918.
     Private,

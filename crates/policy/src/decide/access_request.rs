@@ -33,7 +33,7 @@ pub enum AccessBody<'a> {
         content_type: &'a str,
         bytes: &'a [u8],
     },
-    /// What was read in it.
+    /// One operation that was read in it.
     Read(&'a Operation),
 }
 

@@ -13,7 +13,7 @@ const MAX_STEPS: usize = 32_768;
 pub(super) struct Automaton {
     /// The literal start of every text that matches; compared first.
     pub(super) literal_start: Vec<u8>,
-    /// What every text that matches ends with.
+    /// The literal end of every text that matches.
     pub(super) literal_end: Vec<u8>,
     /// The different sets that positions read.
     pub(super) sets: Vec<ByteSet>,

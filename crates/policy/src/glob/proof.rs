@@ -12,7 +12,7 @@ const MAX_PAIRS: usize = 4096;
 /// How many steps all proofs about one or two policies may take together.
 const ALL_STEPS: u64 = 400_000;
 
-/// What may still be spent on proofs, so that comparing patterns is bounded over a whole policy.
+/// The remaining budget for proofs, which bounds the comparison of patterns over a whole policy.
 #[derive(Debug)]
 pub struct ProofBudget(Cell<u64>);
 

@@ -248,7 +248,7 @@ mod tests {
         check("secret-one", &String::from_utf8_lossy(b"\0s\0e\0c\0r\0e\0t\0-\0o\0n\0e"));
     }
 
-    /// What the JSON encoders of Go, Java (Gson) and .NET make of the same text, and one that hides it.
+    /// The same text as the JSON encoders of Go, Java (Gson) and .NET write it, and in one form that hides it.
     #[test]
     fn json_escapes_of_other_encoders() {
         let value = "a+b/c=<&>'d`\"";

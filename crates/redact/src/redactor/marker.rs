@@ -1,6 +1,6 @@
 //! The mask that replaces a secret.
 
-/// Whose secret it was.
+/// The source of a masked secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Marker {
     /// A vendor's format or a structural rule.

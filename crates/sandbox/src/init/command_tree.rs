@@ -25,7 +25,7 @@ pub(super) struct CommandTree {
     reports: OwnedFd,
 }
 
-/// What an adopter reports, in this order: one of the first two, then the end.
+/// The reports of an adopter, in this order: one of the first two, then the end.
 #[derive(Clone, Copy)]
 enum AdopterReport {
     Started(i32),

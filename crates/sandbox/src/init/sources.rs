@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// What was opened for one mount. Trees are detached copies of mounts, restricted and mapped already.
+/// The open source of one mount. Trees are detached copies of mounts, restricted and mapped already.
 pub(super) enum Source {
     /// Nothing of the host is needed.
     None,

@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What one controller does for us.
+/// One limit that a controller enforces.
 struct Kept {
     limit: Limit,
     directory: PathBuf,

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 /// Asking for this needs no cgroup.
 const DEFAULT_CPU_WEIGHT: u32 = 100;
 
-/// What a sandbox ran into.
+/// A limit that a sandbox reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exceeded {
     pub limit: Limit,

@@ -14,7 +14,7 @@ const BYTES_PER_MILLISECOND: u64 = 8 << 20;
 /// Measuring a large view may take this part of the time at most.
 const DISK_SHARE: u32 = 10;
 
-/// What to watch; what the kernel keeps is `None` here.
+/// The limits to watch; those that the kernel enforces are `None`.
 pub(crate) struct Watch {
     pub(crate) pid: Pid,
     pub(crate) layers: PathBuf,

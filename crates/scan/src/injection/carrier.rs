@@ -244,7 +244,7 @@ impl Default for Endings {
 }
 
 impl Endings {
-    /// Where the address of a link ends that begins at `from`, if that is near and on its line.
+    /// The end of the link's address that begins at `from`, if it is near and on the same line.
     fn address_end(&mut self, text: &str, from: usize) -> Option<usize> {
         let to = (from + MAX_TAG).min(text.len());
         let known = &mut self.address;

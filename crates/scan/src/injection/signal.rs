@@ -97,7 +97,7 @@ impl SignalMatcher {
         SignalMatcher { signal, compiled: OnceLock::new() }
     }
 
-    /// Where the sign stands, if the trigger at `at` belongs to one.
+    /// The range of the sign, if the trigger at `at` belongs to one.
     pub(crate) fn find(&self, text: &str, at: usize) -> Option<Range<usize>> {
         let range =
             if self.signal.begins_there { self.find_at(text, at) } else { self.find_around(text, at) }?;

@@ -107,7 +107,7 @@ fn without_placeholders(host: &str) -> String {
             [b'%', ..] if found[name(1)..].starts_with('%') => name(1) + 1,
             _ => name(1),
         };
-        // What is not a placeholder stays, except a single `$`, `<`, `{` or `%` at the end: the text was cut there.
+        // Other text stays, except a single `$`, `<`, `{` or `%` at the end: the text was cut there.
         if length <= 1 && found.len() > 1 {
             left.push_str(&found[..1]);
         }
@@ -308,7 +308,7 @@ pub fn addresses(text: &str) -> Vec<Range<usize>> {
 /// The addresses of one text, in order.
 #[derive(Default)]
 pub(crate) struct Addresses {
-    /// Where the last one ends that is not inside another.
+    /// The end of the last address that is not inside another.
     outer_end: usize,
 }
 

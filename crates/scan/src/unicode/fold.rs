@@ -88,7 +88,7 @@ fn places(letters: &Letters<'_>) -> Vec<(Range<usize>, Option<char>)> {
     places
 }
 
-/// Where the word around `at` starts. Half a word could be taken for another word.
+/// Where the word around `at` starts. Half a word could be read as another word.
 fn word_start(text: &str, at: usize) -> usize {
     const MAX_WORD: usize = 64;
     let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';

@@ -82,7 +82,7 @@ fn hit(mark: Mark) -> Hit {
 pub(crate) struct Letters<'t> {
     text: &'t str,
     odd: Vec<(usize, char)>,
-    /// What a terminal acts on, in order of place.
+    /// Terminal sequences, in order of place.
     controls: Vec<Mark>,
 }
 

@@ -25,7 +25,7 @@ pub(super) fn is_tag(letter: char) -> bool {
     matches!(letter, '\u{e0000}'..='\u{e007f}')
 }
 
-/// What the tags spell.
+/// The text in the tags.
 pub(super) fn decode(tags: &str) -> String {
     tags.chars()
         .filter_map(|tag| char::from_u32(u32::from(tag).wrapping_sub(0xe0000)))

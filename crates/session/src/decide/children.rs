@@ -16,7 +16,7 @@ use crate::log::time::{TimeSeed, Timestamp};
 
 const MAX_RESULT_CHARS: usize = 20_000;
 
-/// What a change of one session does to others.
+/// The effects of a change of one session on others.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ChildEffects {
     /// New sessions, each with its first events.

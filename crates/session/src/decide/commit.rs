@@ -67,7 +67,7 @@ pub enum FailureClass {
     Permanent,
 }
 
-/// Where a commit is written: the lease's token, the id of its last event, and those of its events that are already stored.
+/// The place of a commit: the lease's token, the id of its last event, and its events that are already stored.
 pub(crate) struct CommitPlace<'a> {
     pub(crate) token: u64,
     pub(crate) id: EventId,

@@ -38,7 +38,7 @@ pub struct SessionEvent {
     pub payload: Payload,
 }
 
-/// What happened. People send `user.*`; claims and commits write the rest.
+/// The content of an event. People send `user.*`; claims and commits write the rest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", deny_unknown_fields)]
 pub enum Payload {

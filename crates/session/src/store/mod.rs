@@ -168,7 +168,7 @@ impl ListedSession {
     }
 }
 
-/// What a decision sees.
+/// The input of a decision.
 #[derive(Debug, Clone)]
 pub struct FoundSession {
     pub session: Session,

@@ -99,7 +99,7 @@ fn of_code(call: &Call, code: &str) -> Option<Harm> {
     Some(if names_top { harm } else { harm.ends_with_sandbox() })
 }
 
-/// What stands between quotes.
+/// The text between quotes.
 fn strings(code: &str) -> impl Iterator<Item = &str> {
     code.split(['"', '\'', '`']).skip(1).step_by(2)
 }

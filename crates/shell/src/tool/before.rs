@@ -29,7 +29,7 @@ pub fn before_tool(toggles: &Toggles, call: &ProposedCall<'_>, context: ScanCont
     findings
 }
 
-/// What a command does, and where it leads; it is parsed once for both.
+/// What a command does, and the addresses that it connects to; it is parsed once for both.
 fn of_command(command: &str, toggles: &Toggles, isolation: Isolation) -> Vec<Finding> {
     let CommandReading { mut hits, targets, .. } = command::read(command, isolation);
     if !toggles.tirith {

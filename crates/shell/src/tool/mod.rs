@@ -12,7 +12,7 @@ use crate::isolation::Isolation;
 pub use after::{CleanedResult, after_tool};
 pub use before::before_tool;
 
-/// What the run knows: its canary, allowlist and redactor.
+/// Values of the run: its canary, allowlist and redactor.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ScanContext<'r> {
     pub canary: Option<&'r Canary>,

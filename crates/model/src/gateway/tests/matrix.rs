@@ -17,7 +17,7 @@ use crate::scripted::{Emission, ScriptedAnswer};
 
 const USAGE: &str = r#"{"usage": {"input": 100, "output": 10, "cache_read": 5}}"#;
 
-/// What the vendor does, by a word in the request.
+/// The vendor's behaviour, chosen by a word in the request.
 fn scenario() -> Value {
     let usage: Value = serde_json::from_str(USAGE).unwrap();
     let branch = |word: &str, turn: Value| json!({"when": {"user_contains": word}, "turns": [turn]});

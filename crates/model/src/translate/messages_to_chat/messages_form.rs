@@ -88,7 +88,7 @@ impl ToolChoice {
     }
 }
 
-/// What only says how a tool's arguments are delivered or cached is read and left out.
+/// Fields about the delivery or caching of a tool's arguments are read and left out.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "fields that are read so that others are refused")]

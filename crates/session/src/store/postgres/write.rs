@@ -109,7 +109,7 @@ pub(crate) fn write(
 /// How far ahead a wake is notified. Workers look again within that time anyway.
 const NOTIFIED_AHEAD_MS: u64 = 30_000;
 
-/// What those who wait are notified of: a session that may be due now or soon, or an interrupt of a running one.
+/// The content of a notification: a session that may be due now or soon, or an interrupt of a running one.
 fn notification(before: &Session, change: &SessionChange) -> Option<String> {
     let SessionChange { state, holder, events, .. } = change;
     if state.interrupts.len() > before.state.interrupts.len() {

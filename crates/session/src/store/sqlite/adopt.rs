@@ -8,7 +8,7 @@ use super::SqliteStore;
 use super::connect::at;
 use crate::store::StoreError;
 
-/// What is copied. A row that is already here stays as it is.
+/// The statements that copy the rows. A row that exists already stays as it is.
 const COPY: [&str; 5] = [
     "INSERT OR IGNORE INTO main.events SELECT events.* FROM other.events AS events
      JOIN other.sessions AS moved ON moved.id = events.session_id WHERE moved.repository = ?1
