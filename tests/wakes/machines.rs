@@ -165,7 +165,7 @@ fn a_resource_of_a_commit_is_on_every_machine() {
 
     for (resource, why) in [
         (format!("{source}:guide:rw"), "a resource from a URL cannot be written"),
-        ("https://example.com/a.md:a".to_owned(), "must name the digest"),
+        ("https://example.com/a.md:a".to_owned(), "must have the digest"),
         ("git+https://example.com/a:a".to_owned(), "must be `git+https://HOST/REPOSITORY@COMMIT//PATH`"),
     ] {
         let ran = stage.world.run(&["session", "create", "--agent", "helper", "--resource", &resource]);

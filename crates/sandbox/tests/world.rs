@@ -77,9 +77,9 @@ impl World {
     /// For specs with a writable mount, which root cannot have on every file system.
     pub(crate) fn start_or_skip(&self, spec: SandboxSpec) -> Option<Sandbox> {
         match Sandbox::start(spec) {
-            Err(e) if e.to_string().contains("knows no identity maps") => {
+            Err(e) if e.to_string().contains("does not support identity maps") => {
                 crate::runner::skip(
-                    "a writable mount as root: the file system of /tmp knows no identity maps",
+                    "a writable mount as root: the file system of /tmp does not support identity maps",
                 );
                 None
             }

@@ -127,7 +127,7 @@ impl Opener {
         }
         match maps.apply(&tree, (status.st_uid, status.st_gid)) {
             Ok(()) => Ok(Source::Tree { tree, directory }),
-            Err(e) if !knows_no_maps(&e) => Err(e),
+            Err(e) if !lacks_identity_maps(&e) => Err(e),
             Err(_) if read_only == ReadOnly::Yes => {
                 let name = format!("copy-{index}");
                 let id = *id;
@@ -151,7 +151,7 @@ impl Opener {
         let Some((maps, _)) = &mut self.maps else { return Ok(tree) };
         let status = rustix::fs::fstat(&opened)?;
         match maps.apply(&tree, (status.st_uid, status.st_gid)) {
-            Err(e) if !knows_no_maps(&e) => Err(e),
+            Err(e) if !lacks_identity_maps(&e) => Err(e),
             _ => Ok(tree),
         }
     }
@@ -166,7 +166,7 @@ impl Opener {
             Ok(()) => Ok(Source::Lower(tree)),
             // A file system without identity maps, such as a container's overlayfs: root copies the files and changes
             // their owner.
-            Err(e) if knows_no_maps(&e) => {
+            Err(e) if lacks_identity_maps(&e) => {
                 let name = format!("copy-{index}");
                 let id = *id;
                 copy::copy_source(&opened, &self.layers()?, &name, Some(id))?;
@@ -189,7 +189,7 @@ fn socket(path: &Path) -> io::Result<Source> {
 }
 
 /// The kernel's error for an identity map on a file system without support for them.
-fn knows_no_maps(error: &io::Error) -> bool {
+fn lacks_identity_maps(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }
 

@@ -76,7 +76,7 @@ pub(crate) enum Cell {
 }
 
 impl Cell {
-    pub(crate) const NO_MAPS: Self = Self::Reason("the file system of /tmp knows no identity maps");
+    pub(crate) const NO_MAPS: Self = Self::Reason("the file system of /tmp does not support identity maps");
 
     /// `None` where a writable mount was needed and root cannot have one.
     pub(crate) fn bit(outcome: Option<bool>) -> Self {
