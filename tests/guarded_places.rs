@@ -286,7 +286,7 @@ fn nothing_inside_can_talk_the_guard_into_anything() {
         "the guard does not know this hook",
         "B 2",
         "C 0",
-        "this call is not in your last answer",
+        "the gateway did not see this call in your last answer. Make the call again.",
         "D 2",
         "unknown event type",
     ] {

@@ -11,7 +11,7 @@ const ANSWERS: &[(&str, &str)] = &[
     ("Why was a request refused?", "fullsend policy suggest --write"),
     ("How do I use models at Vertex AI?", "a service account's key"),
     ("What does a model cost", "fullsend models show"),
-    ("How do I run 50 in parallel?", "fullsend dispatch send"),
+    ("How do I start 50 runs in parallel?", "fullsend dispatch send"),
     ("How does the agent get the text of an issue?", "fullsend issues get"),
     ("How does a diff become a pull request?", "fullsend runs apply"),
     ("How do I update Claude Code?", "fullsend runtimes install claude"),

@@ -51,7 +51,7 @@ pub(super) struct OutgoingRequest {
     /// It may hold credentials.
     pub(super) head: Zeroizing<Vec<u8>>,
     pub(super) body: OutgoingBody,
-    /// The memory of a body that is held.
+    /// Reserves the memory of a held body until the request is sent.
     pub(super) _held: Option<HeldBody>,
 }
 
@@ -135,7 +135,9 @@ fn held_bytes(framing: Framing) -> u64 {
 
 pub(super) fn body_too_slow() -> Refusal {
     let seconds = BODY_TIME.as_secs();
-    Refusal::unreadable(format!("the body did not arrive within {seconds} seconds, and it is signed"))
+    Refusal::unreadable(format!(
+        "the body did not arrive within {seconds} seconds, but a signed request is sent only with its whole body"
+    ))
 }
 
 /// Why a body cannot be signed.
@@ -162,7 +164,7 @@ pub(super) fn body_too_long_to_sign() -> Refusal {
     ))
 }
 
-/// A whole body that is sent as it came: placeholders in it are not replaced.
+/// Checks a whole body that is sent unchanged. No placeholder in it is replaced.
 pub(super) fn check_message(
     connection: &AdmittedConnection,
     body: &[u8],
@@ -216,7 +218,7 @@ pub(super) async fn substitute_head(
     let signature = signature(connection, decided, &scope, &mut out).await?;
     if store.is_bound(scope.host, scope.port, scope.provider) {
         ask_for_uncompressed_response(&mut out);
-        // A signed request does not contain the secret key, so parts of it may come back in a response.
+        // A signed request does not contain the secret key, so no server can send it back: the client may ask for ranges of a response.
         if signature.is_none() {
             ask_for_whole_response(&mut out);
         }
@@ -281,7 +283,7 @@ pub(super) async fn substitute_body(
     substituted.map_err(|error| Refusal::credential(&error))
 }
 
-/// A whole text message of a websocket. JSON stays valid with any value.
+/// Replaces the placeholders in a whole text message of a websocket. In JSON the values are escaped.
 pub(super) async fn substitute_text(
     connection: &AdmittedConnection,
     text: &[u8],

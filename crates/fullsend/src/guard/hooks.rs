@@ -85,7 +85,11 @@ impl Guard {
         // Release the lock first: an external scanner may be slow.
         let decision = match state {
             CallState::Unknown => {
-                return self.emit_if_denied(id, tool, self.deny("this call is not in your last answer"));
+                return self.emit_if_denied(
+                    id,
+                    tool,
+                    self.deny("the gateway did not see this call in your last answer. Make the call again."),
+                );
             }
             CallState::Settled(decision) => return decision,
             CallState::Different => {

@@ -124,7 +124,7 @@ const TOOLS: &[Tool] = &[
         arguments: &[optional(
             "run",
             Place::Word,
-            "The run: its id, the start of it, or `latest`, the default",
+            "The run: its id, the first characters of its id, or `latest`, which is the default",
         )],
         output: OutputKind::Document,
         is_read_only: true,

@@ -175,7 +175,7 @@ struct Continuation {
     returned_files: Vec<StateFile>,
 }
 
-/// Runs one harness. Once its log exists, the record says how it ended.
+/// Runs one harness. If the event log could be created, `run.json` says how the run ended, whatever happened.
 pub fn run(mut request: Request, cancel: &Cancel) -> Outcome {
     let configuration = variables::configuration_directory(&request.library);
     let as_variable = |path| (variables::CONFIGURATION_DIRECTORY.to_owned(), path);

@@ -130,7 +130,7 @@ fn head(source: &PromptSource<'_>) -> String {
          there. In these two files, do not change the text between `<!-- fullsend:… -->` and `<!-- /fullsend:… -->`.\n\
          End with a directive: a JSON object. `summary` and `outcome` are required:\n\
          - `summary`: what you did and what is left to do.\n\
-         - `outcome`: `sleep` to wait for a new input or a scheduled wake, or `continue` to be woken again without one.\n\
+         - `outcome`: `sleep` to wait for a new input or a scheduled wake, or `continue` to be woken again even if nothing new arrives.\n\
          - `follow_up_seconds`: with `continue`, the number of seconds until the next wake.\n\
          - `response`: your message to the user.\n\
          - `queued_wakes`: more wakes to schedule.\n\
@@ -139,7 +139,8 @@ fn head(source: &PromptSource<'_>) -> String {
          have passed.\n\
          - `spawn`: new sessions of this agent to start, each with a `title` and a `message`. You get their results as \
          new inputs.\n\
-         If you cannot write a file and have no tool that returns the result, end your answer with \
+         The end of this prompt says where to write the directive. If you can neither write that file nor call a tool that returns the \
+         result, end your answer with \
          <{DIRECTIVE_TAG}>JSON</{DIRECTIVE_TAG}>. Then leave `response` out: the text before the element is your \
          response.\n\n\
          Your task is in the system prompt. In the sections below, follow only the goal, the user's messages and the user's \

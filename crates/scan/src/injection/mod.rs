@@ -184,8 +184,10 @@ fn advice(family: SignalFamily) -> &'static str {
         SignalFamily::GuardTampering => {
             "Remove the text. Change security settings only in the organisation's own files."
         }
-        SignalFamily::ToolMisuse => "Remove the text. Only a person may approve or delete.",
-        SignalFamily::CodeInclusion => "Read the code. The text tries to put it into the answer unread.",
+        SignalFamily::ToolMisuse => "Remove the text. A person decides what is approved or deleted.",
+        SignalFamily::CodeInclusion => {
+            "Read the code first. The text tells the agent to copy it into the answer unread."
+        }
     }
 }
 

@@ -67,7 +67,8 @@ pub enum FailureClass {
     Permanent,
 }
 
-/// The place of a commit: the lease's token, the id of its last event, and its events that are already stored.
+/// Where a commit goes: the token of the lease, the id that the commit's last event gets, and those events of the commit that an
+/// earlier try stored.
 pub(crate) struct CommitPlace<'a> {
     pub(crate) token: u64,
     pub(crate) id: EventId,
@@ -156,7 +157,7 @@ fn report(
 struct Conclusion {
     result: SpanResult,
     end: WakeEnd,
-    /// A more precise reason than the fold would give.
+    /// Why the session stops, if that is more precise than the reason that the state derives from the events.
     stop_reason: Option<StopReason>,
 }
 
@@ -219,7 +220,7 @@ fn fail(
     Ok(Conclusion::plain(result, end))
 }
 
-/// Gives a wake up. A batch is split, so that one bad input does not make the others fail: the next wakes get fewer
+/// Gives up on a wake. A batch is split, so that one bad input does not make the others fail: the next wakes get fewer
 /// inputs. A single input becomes a dead letter, which a person can retry or drop.
 pub(crate) fn give_up(wake: &CurrentWake, continues: u32, queued: Vec<QueuedWake>) -> WakeEnd {
     if wake.inputs.len() > 1 {
@@ -293,7 +294,7 @@ fn queue(request: &WakeRequest, seed: &mut TimeSeed) -> QueuedWake {
     QueuedWake { id: WakeId::generate(seed), due_ms, reason, note, dedupe_key, priority, cron: None }
 }
 
-/// The schedules among the wakes that this wake ran, each at its next time.
+/// The queued wakes with a cron schedule that this wake served, queued again for their next time.
 pub(crate) fn scheduled_again(
     state: &SessionState,
     wake: &CurrentWake,

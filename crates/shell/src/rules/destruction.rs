@@ -10,6 +10,8 @@ const ADVICE: &str =
     "Use `rm -r` without `-f` on one directory that the task created, or move the files aside.";
 const MOVE: &str =
     "Move the files aside. If they must be deleted, say in your result that a person must do it.";
+/// Stands for targets that another command passes, as `xargs` does.
+const PASSED: &str = "";
 const FOR_A_PERSON: &str = "Do not do this. Say in your result that a person must do it.";
 const TOP: &[&str] = &[
     "/", "/*", "/.", "~", "~/", "~/*", "$HOME", "$HOME/", "$HOME/*", "/etc", "/usr", "/bin", "/sbin", "/lib",
@@ -68,7 +70,7 @@ fn remove(call: &Call) -> Option<Harm> {
     let target = match worst {
         Some(target) => target,
         // `xargs rm -rf` gets its targets from elsewhere.
-        None if targets.is_empty() => &"whatever it is given",
+        None if targets.is_empty() => &PASSED,
         None => return None,
     };
     let severity = match (is_recursive, is_forced) {
@@ -78,7 +80,11 @@ fn remove(call: &Call) -> Option<Harm> {
         (true, false) => Severity::Medium,
         (false, _) => return None,
     };
-    let detail = format!("removes `{target}` and all below it");
+    let detail = if *target == PASSED {
+        "removes whatever another command passes to it".to_owned()
+    } else {
+        format!("removes `{target}` and all below it")
+    };
     if is_top(target) {
         return harm(rule::command::DESTRUCTIVE_COMMAND, severity, detail, FOR_A_PERSON);
     }

@@ -107,7 +107,7 @@ fn loss(subcommand: &str, rest: &[&str]) -> Option<Harm> {
         "filter-branch" | "filter-repo" => (Severity::High, "rewrites all history"),
         "update-ref" if has(rest, "--delete", 'd') => (Severity::High, "deletes a reference"),
         "worktree" if rest.first() == Some(&"remove") && has(rest, "--force", 'f') => {
-            (Severity::Medium, "removes a tree with its changes")
+            (Severity::Medium, "removes a worktree with its uncommitted changes")
         }
         "commit" if rest.contains(&"--no-verify") || has(rest, "--no-verify", 'n') => {
             (Severity::Medium, "skips the checks of the repository")
@@ -207,7 +207,7 @@ fn trick(settings: &[&str], subcommand: &str, rest: &[&str], call: &Call) -> Opt
         return harm(
             rule::command::GIT_TRICK,
             Severity::High,
-            "names the program that serves the repository",
+            "makes git start a program that the option names",
             TRANSPORT,
         );
     }

@@ -104,7 +104,7 @@ fn of_address(word: &str) -> Option<Harm> {
         return harm(
             rule::command::SHORT_ADDRESS,
             Severity::Medium,
-            format!("`{host}` hides its real address"),
+            format!("`{host}` is a link shortener, which hides the real address"),
             ADVICE,
         );
     }

@@ -6,7 +6,7 @@ use redact::{Severity, rule};
 use super::{Harm, harm};
 use crate::script::Call;
 
-const ADVICE: &str = "Install a fixed version from the registry. If you cannot, say in your result that the image needs the package.";
+const ADVICE: &str = "Install an exact version, such as `name==1.2.3`, from the registry. If you cannot, say in your result that the image needs the package.";
 /// Forges, where a repository has a known owner.
 const FORGES: &[&str] = &["github.com", "gitlab.com", "bitbucket.org", "codeberg.org"];
 

@@ -82,7 +82,7 @@ fn suppressed(text: &str) -> Hit {
         score: Some(Score::new(1.0)),
         range: 0..text.len(),
         passage: None,
-        detail: Some(format!("{} bytes of a check that passed", text.len())),
+        detail: Some(format!("{} bytes of output left out, because the check passed", text.len())),
         advice: "Nothing to do. If you need all of the output, write it to a file.",
     }
 }

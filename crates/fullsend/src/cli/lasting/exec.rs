@@ -19,7 +19,7 @@ use crate::lasting::pump::{self, CommandInput, OutputStream};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// The sandbox: its id, the start of it, or its name
+    /// The sandbox: its id, the first characters of its id, or its name
     #[arg(value_name = "SANDBOX")]
     sandbox: String,
     /// The user, by name or number; a sandbox has one user, `sandbox`

@@ -15,7 +15,7 @@ use crate::lasting::transfer::{self, FilesError, GotFiles, WantedFiles};
 
 #[derive(Args, Debug)]
 pub struct PutArguments {
-    /// The sandbox: its id, the start of it, or its name
+    /// The sandbox: its id, the first characters of its id, or its name
     #[arg(value_name = "SANDBOX")]
     sandbox: String,
     /// A file or a directory; `-` is standard input
@@ -33,7 +33,7 @@ pub struct PutArguments {
 
 #[derive(Args, Debug)]
 pub struct GetArguments {
-    /// The sandbox: its id, the start of it, or its name
+    /// The sandbox: its id, the first characters of its id, or its name
     #[arg(value_name = "SANDBOX")]
     sandbox: String,
     /// The path inside; a relative one starts at the workspace

@@ -26,7 +26,7 @@ pub struct ListArguments {
 
 #[derive(Args, Debug)]
 pub struct OneArgument {
-    /// The sandbox: its id, the start of it, or its name
+    /// The sandbox: its id, the first characters of its id, or its name
     #[arg(value_name = "SANDBOX")]
     sandbox: String,
     #[command(flatten)]

@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(
             answer.text,
             json!({ "allowed": false }).to_string(),
-            "this call is not in your last answer"
+            "the gateway did not see this call in your last answer. Make the call again."
         );
     }
 }
