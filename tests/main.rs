@@ -40,6 +40,7 @@ mod guarded;
 mod guarded_places;
 mod hook_socket;
 mod host_memory;
+mod host_proxy;
 mod hostile_output;
 mod image_builder;
 mod images;

@@ -1,7 +1,7 @@
 //! Images from registries, through the real program: Debian's own registry, and registries that lie.
 
 mod hostile;
-mod server;
+pub mod server;
 
 use std::fs;
 use std::sync::{Arc, Mutex};

@@ -6,8 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 use std::fmt;
 use std::net::IpAddr;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// The head of a proxy's answer to CONNECT.
 const MAX_HEAD: usize = 16 << 10;
@@ -16,6 +15,8 @@ const MAX_HEAD: usize = 16 << 10;
 pub struct HostProxy {
     pub(super) host: String,
     pub(super) port: u16,
+    /// The connection to the proxy itself uses TLS.
+    pub(super) is_tls: bool,
     /// Of the header `Proxy-Authorization`.
     authorization: Option<String>,
     bypass: Vec<Bypass>,
@@ -51,7 +52,7 @@ pub struct ProxyUrlError {
 
 impl fmt::Display for ProxyUrlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HTTPS_PROXY is {:?}, not the http:// address of a proxy", self.url)
+        write!(f, "HTTPS_PROXY is {:?}, not the http:// or https:// address of a proxy", self.url)
     }
 }
 
@@ -62,7 +63,7 @@ impl HostProxy {
     pub fn from_variables(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>, ProxyUrlError> {
         let first = |names: &[&str]| names.iter().find_map(|name| variable(name).filter(|v| !v.is_empty()));
         // Often a SOCKS proxy for other programs.
-        let of_all = || first(&["ALL_PROXY", "all_proxy"]).filter(|url| url.starts_with("http://"));
+        let of_all = || first(&["ALL_PROXY", "all_proxy"]).filter(|url| scheme(url).is_some_and(is_http));
         let Some(url) = first(&["HTTPS_PROXY", "https_proxy"]).or_else(of_all) else { return Ok(None) };
         let bypass = first(&["NO_PROXY", "no_proxy"]).unwrap_or_default();
         Self::parse(&url, &bypass).map(Some)
@@ -73,15 +74,17 @@ impl HostProxy {
             let end = url.rsplit('@').next().unwrap_or_default();
             ProxyUrlError { url: end.to_owned() }
         };
-        let rest = url.strip_prefix("http://").unwrap_or(url);
-        let rest = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        if rest.is_empty() || url.contains("://") && !url.starts_with("http://") {
+        let scheme = scheme(url);
+        if scheme.is_some_and(|scheme| !is_http(scheme)) {
             return Err(shown());
         }
+        let is_tls = scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"));
+        let rest = scheme.map_or(url, |scheme| &url[scheme.len() + "://".len()..]);
+        let rest = rest.split(['/', '?', '#']).next().unwrap_or_default();
         let (user, place) = rest.rsplit_once('@').map_or((None, rest), |(user, place)| (Some(user), place));
         let (host, port) = match place.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| shown())?),
-            _ => (place, 80),
+            _ => (place, if is_tls { 443 } else { 80 }),
         };
         if host.is_empty() {
             return Err(shown());
@@ -90,8 +93,9 @@ impl HostProxy {
             let decoded: Vec<u8> = percent_decode_str(user).collect();
             format!("Basic {}", STANDARD.encode(decoded))
         });
-        let bypass = bypass.split([',', ' ']).filter(|entry| !entry.is_empty()).map(Bypass::parse).collect();
-        Ok(Self { host: host.to_owned(), port, authorization, bypass })
+        let entries = bypass.split(|c: char| c == ',' || c.is_whitespace());
+        let bypass = entries.filter(|entry| !entry.is_empty()).map(Bypass::parse).collect();
+        Ok(Self { host: host.to_owned(), port, is_tls, authorization, bypass })
     }
 
     /// Whether this host is reached through the proxy. Hosts on this machine never are.
@@ -103,12 +107,10 @@ impl HostProxy {
     }
 
     /// Asks the proxy for a connection to the host. Everything that is sent later goes there.
-    pub(super) async fn tunnel(
-        &self,
-        mut stream: TcpStream,
-        host: &str,
-        port: u16,
-    ) -> Result<TcpStream, DialError> {
+    pub(super) async fn tunnel<S>(&self, mut stream: S, host: &str, port: u16) -> Result<S, DialError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
         let refused = |reason: String| DialError::Proxy {
             proxy: format!("{}:{}", self.host, self.port),
             host: host.to_owned(),
@@ -137,6 +139,15 @@ impl HostProxy {
     }
 }
 
+/// What is before `://`.
+fn scheme(url: &str) -> Option<&str> {
+    url.split_once("://").map(|(scheme, _)| scheme)
+}
+
+fn is_http(scheme: &str) -> bool {
+    scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+}
+
 impl Bypass {
     fn parse(entry: &str) -> Self {
         if entry == "*" {
@@ -153,6 +164,7 @@ impl Bypass {
             Some((name, port)) if port.parse::<u16>().is_ok() => (name, port.parse().ok()),
             _ => (entry, None),
         };
+        let name = name.trim_start_matches('[').trim_end_matches(']');
         let suffix = name.trim_start_matches('*').trim_start_matches('.').to_ascii_lowercase();
         Self::Name { suffix, port }
     }
@@ -199,7 +211,11 @@ mod tests {
         assert_eq!(place("proxy.corp:8080"), here("proxy.corp", 8080));
         assert_eq!(place("http://me:p%40ss@proxy"), here("proxy", 80));
         assert_eq!(place("http://[::1]:9"), here("[::1]", 9));
-        for wrong in ["socks5://me:secret@x:1", "https://x", "http://", "http://x:port"] {
+        assert_eq!(place("HTTP://proxy.corp:3128"), here("proxy.corp", 3128));
+        assert_eq!(place("https://proxy.corp"), here("proxy.corp", 443));
+        let is_tls = |url: &str| HostProxy::parse(url, "").unwrap().is_tls;
+        assert!(is_tls("https://x") && is_tls("HTTPS://me@x:8443") && !is_tls("http://x") && !is_tls("x:1"));
+        for wrong in ["socks5://me:secret@x:1", "https://", "http://", "http://x:port", "ftp://x"] {
             let error = place(wrong).unwrap_err().to_string();
             assert!(error.starts_with("HTTPS_PROXY is") && !error.contains("secret"), "{error}");
         }
@@ -215,13 +231,14 @@ mod tests {
         };
         assert!(named("ALL_PROXY", "socks5://proxy:1080").unwrap().is_none());
         assert!(named("ALL_PROXY", "http://proxy:3128").unwrap().is_some());
+        assert!(named("all_proxy", "HTTPS://proxy:3128").unwrap().is_some());
         assert!(named("https_proxy", "socks5://proxy:1080").is_err());
         assert!(named("HTTP_PROXY", "http://proxy").unwrap().is_none());
     }
 
     #[test]
     fn some_hosts_are_reached_without_it() {
-        let list = "internal, .corp.example,*.dev.example api.example:8443,10.0.0.0/8,fd00::/8";
+        let list = "internal, .corp.example,*.dev.example api.example:8443,10.0.0.0/8,fd00::/8,\t192.0.2.7,192.0.2.8:8443,[2001:db8::1]:8443";
         let proxy = HostProxy::parse("http://proxy", list).unwrap();
         for (host, port, served) in [
             ("api.anthropic.com", 443, true),
@@ -238,6 +255,12 @@ mod tests {
             ("10.1.2.3", 443, false),
             ("11.1.2.3", 443, true),
             ("fd00::1", 443, false),
+            ("192.0.2.7", 443, false),
+            ("192.0.2.70", 443, true),
+            ("192.0.2.8", 8443, false),
+            ("192.0.2.8", 443, true),
+            ("[2001:db8::1]", 8443, false),
+            ("2001:db8::1", 443, true),
         ] {
             assert_eq!(proxy.serves(host, port), served, "{host}:{port}");
         }

@@ -5,6 +5,7 @@ mod certificates;
 mod host_proxy;
 mod host_service;
 mod roots;
+mod socket;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
@@ -162,7 +163,15 @@ impl Dialer {
         let addresses = self.resolve(&proxy.host).await?;
         let stream = self.connect_directly(&proxy.host, &addresses, proxy.port).await?;
         let timeout = |_| DialError::Timeout { host: proxy.host.clone(), port: proxy.port, step: "proxy" };
-        tokio::time::timeout(self.step_time, proxy.tunnel(stream, host, port)).await.map_err(timeout)?
+        if !proxy.is_tls {
+            let tunnel = proxy.tunnel(stream, host, port);
+            return tokio::time::timeout(self.step_time, tunnel).await.map_err(timeout)?;
+        }
+        let stream = self.secure(stream, &proxy.host, &[b"http/1.1"]).await?;
+        let tunnel = proxy.tunnel(stream, host, port);
+        let stream = tokio::time::timeout(self.step_time, tunnel).await.map_err(timeout)??;
+        let unconnected = |source| DialError::Connect { host: proxy.host.clone(), port: proxy.port, source };
+        socket::of_stream(stream).await.map_err(unconnected)
     }
 
     async fn connect_directly(
