@@ -50,7 +50,8 @@ impl Drop for Fake {
     }
 }
 
-fn world(provider: &str, model: &str) -> World {
+/// A run of `native` with this provider.
+pub fn world(provider: &str, model: &str) -> World {
     let world = World::with_harness();
     let harness = format!(
         "agent: agents/triage.md\nruntime: native\noutput_schema: schemas/triage.json\nproviders: [model]\nmodel: {model}\n"
@@ -272,7 +273,7 @@ class Busy(BaseHTTPRequestHandler):
     def do_POST(self):
         self.rfile.read(int(self.headers["content-length"]))
         print(json.dumps({"path": self.path}), flush=True)
-        body = json.dumps({"type": "error", "error": {"type": "x", "message": sys.argv[2]}}).encode()
+        body = json.dumps({"type": "error", "error": {"type": "x", "message": sys.argv[2]}}).encode() if sys.argv[2] else b""
         self.send_response(int(sys.argv[1]))
         for name, value in {"content-length": len(body), "request-id": "req_7", "retry-after": 1}.items():
             self.send_header(name, str(value))
@@ -288,13 +289,16 @@ fn a_model_that_stays_busy_is_unavailable_and_a_refused_key_is_named() {
     if !has_program("python3", "a_model_that_stays_busy_is_unavailable_and_a_refused_key_is_named") {
         return;
     }
-    for (status, code, words) in [
-        ("429", 11, "the model is not available: HTTP 429, come back later"),
-        ("401", 1, "the provider `model`, credential ANTHROPIC_API_KEY"),
+    let named = "the provider `model`, credential ANTHROPIC_API_KEY";
+    for (status, said, code, words) in [
+        ("429", "come back later", 11, "the model is not available: HTTP 429, come back later"),
+        ("401", "come back later", 1, named),
+        ("401", "", 1, named),
+        ("403", "", 1, named),
     ] {
         let world = world("", "claude-sonnet-5");
         let script = world.write("busy.py", BUSY);
-        let fake = Fake::start(script.to_str().unwrap(), &[status, "come back later"]);
+        let fake = Fake::start(script.to_str().unwrap(), &[status, said]);
         let provider = format!(
             "name: model\ntype: anthropic\nconfig: {{base_url: 'http://127.0.0.1:{}'}}\ncredentials:\n  ANTHROPIC_API_KEY: ${{ANTHROPIC_API_KEY}}\n",
             fake.port

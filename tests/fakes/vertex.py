@@ -1,7 +1,7 @@
 """Claude on Vertex AI, and Google's token service, as their public documentation describes them.
 
-Arguments: the RSA modulus of the service account's key in hexadecimal, and the result that it hands in. Prints its port.
-Every request that it takes is one JSON line on standard output; a request that breaks a rule gets an error as Google writes
+Arguments: the RSA modulus of the service account's key in hexadecimal, the result that it hands in, and how many of the tokens
+that it makes it revokes at once. Prints its port. Every request that it takes is one JSON line on standard output; a request that breaks a rule gets an error as Google writes
 it.
 """
 import base64
@@ -18,6 +18,8 @@ from claude import answer, events
 MODULUS = int(sys.argv[1], 16)
 EXPONENT = 65537
 TOKEN = "ya29.made-by-the-fake-token-service"
+REVOKED = int(sys.argv[3]) if len(sys.argv) > 3 else 0
+MADE = []
 SHA256_PREFIX = bytes.fromhex("3031300d060960864801650304020105000420")
 MODEL = re.compile(
     r"^/v1/projects/(?P<project>[a-z0-9-]+)/locations/(?P<region>[a-z0-9-]+)/publishers/anthropic/models/"
@@ -83,7 +85,8 @@ class Vertex(BaseHTTPRequestHandler):
         found = MODEL.match(self.path)
         if not found:
             return self.refuse(404, "no such method")
-        if self.headers["authorization"] != f"Bearer {TOKEN}" or "x-api-key" in self.headers:
+        valid = [f"Bearer {token}" for token in MADE[REVOKED:]]
+        if self.headers["authorization"] not in valid or "x-api-key" in self.headers:
             return self.refuse(401, "Request had invalid authentication credentials.")
         request = json.loads(body)
         if request.get("anthropic_version") != "vertex-2023-10-16" or "model" in request:
@@ -106,7 +109,8 @@ class Vertex(BaseHTTPRequestHandler):
         if problem:
             error = {"error": "invalid_grant", "error_description": problem}
             return self.send(400, "application/json", json.dumps(error).encode())
-        grant = {"access_token": TOKEN, "expires_in": 3599, "token_type": "Bearer"}
+        MADE.append(f"{TOKEN}-{len(MADE)}")
+        grant = {"access_token": MADE[-1], "expires_in": 3599, "token_type": "Bearer"}
         return self.send(200, "application/json", json.dumps(grant).encode())
 
 

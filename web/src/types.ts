@@ -482,6 +482,13 @@ export type ModelEvent = {
   status: number;
   reason: string;
 } | {
+  type: "tokens_counted";
+  exchange: number;
+  model: string;
+  bytes: number;
+  /** `None`: the upstream did not say. */
+  tokens?: number | null;
+} | {
   type: "budget_warning";
   spent: string;
 } | {

@@ -41,6 +41,14 @@ pub enum ModelEvent {
     },
     /// A model request that did not reach the upstream.
     ModelRefused { exchange: u64, status: u16, reason: String },
+    /// The runtime asked how many tokens a request has. The upstream got the request and made no answer.
+    TokensCounted {
+        exchange: u64,
+        model: String,
+        bytes: usize,
+        /// `None`: the upstream did not say.
+        tokens: Option<u64>,
+    },
     /// Four fifths of the budget are spent.
     BudgetWarning { spent: String },
     /// The budget is spent; no further request passes.

@@ -106,6 +106,18 @@ impl CredentialSource {
         }
     }
 
+    /// The server refused this value: it is fetched again before it is used again, once for all who used it. Returns whether
+    /// another value can be had.
+    pub async fn forget(&self, is_refused: impl Fn(&Secret) -> bool) -> bool {
+        let SourceKind::Fetched { last, .. } = &self.kind else { return false };
+        if let LastFetch::Good { secret, until } = &mut *last.lock().await
+            && is_refused(secret)
+        {
+            *until = Some(Instant::now());
+        }
+        true
+    }
+
     pub async fn secret(&self) -> Result<Secret, CredentialFetchError> {
         match &self.kind {
             SourceKind::Fixed(secret) => Ok(secret.clone()),
@@ -197,6 +209,18 @@ mod tests {
             assert!(source.secret().await.unwrap_err().to_string().contains("there is no more"));
         }
         assert_eq!(count.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn a_refused_value_is_fetched_again_once_for_all_who_used_it() {
+        let (source, count) = counting(&[3600, 3600, 3600]);
+        for _ in 0..3 {
+            assert!(source.forget(|secret| secret.reveal() == "value-0").await);
+            assert_eq!(source.secret().await.unwrap().reveal(), "value-1");
+        }
+        assert_eq!(count.load(Ordering::Relaxed), 2);
+        let fixed = CredentialSource::fixed(Secret::new("v".to_owned()));
+        assert!(!fixed.forget(|_| true).await, "no other value can be had");
     }
 
     #[test]

@@ -78,6 +78,10 @@ impl Guard {
                 self.foreign_at_gateway(&format!("tool/{tool}"), text, fresh)
             }
             Inspected::ToolDescription { text, .. } => self.masked_at_gateway(text),
+            Inspected::Counted { text } => match self.redact(text) {
+                Cow::Owned(clean) if clean != text => Verdict::Replace(clean),
+                _ => Verdict::Pass,
+            },
             Inspected::ToolCall { call_id, tool, input } => self.remember(call_id, tool, input),
             Inspected::ToolResult { call_id, text, continued, is_error, fresh, .. } => {
                 if fresh && let Err(stop) = self.match_result(call_id, text, is_error) {

@@ -3,16 +3,16 @@
 
 use super::client::GatewayClient;
 use super::hosted::Address;
-use super::inspect_request::inspect_request;
+use super::inspect_request::{inspect_count, inspect_request};
 use super::known_input::InputParts;
 use super::ledger::Reservation;
 use super::memory::{MAX_VALUES, MemoryShare};
 use super::response::GatewayResponse;
 use super::retry::{SendError, Sending};
-use super::{Gateway, relay};
+use super::{Gateway, count_tokens, relay};
 use crate::allowlist::{check_headers, check_json, check_query};
 use crate::event::ModelEvent;
-use crate::upstream::request::UpstreamRequest;
+use crate::upstream::request::{Operation, UpstreamRequest};
 use crate::wire::fault::{Fault, FaultKind};
 use crate::wire::{ModelRequest, Wire, codec, rewrite};
 use bytes::Bytes;
@@ -20,6 +20,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONTENT_ENCODING, HeaderValue};
 use hyper::{HeaderMap, Method};
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
@@ -42,7 +43,10 @@ pub(super) async fn answer(
         return Ok(respond_with(&gateway, exchange, &address, &fault));
     }
     let answered = match read(&gateway, &address, client, request).await {
-        Ok(parsed) => forward(&gateway, exchange, parsed).await,
+        Ok(parsed) => match address.operation {
+            Operation::Answer => forward(&gateway, exchange, parsed).await,
+            Operation::CountTokens => count(&gateway, exchange, &address, parsed).await,
+        },
         Err(fault) => Err(fault),
     };
     Ok(match answered {
@@ -127,6 +131,37 @@ fn parse(gateway: &Gateway, wire: Wire, body: &[u8]) -> Result<(ModelRequest, In
     Ok((request, parts))
 }
 
+/// Asks the upstream how many tokens a request has.
+async fn count(
+    gateway: &Gateway,
+    exchange: u64,
+    address: &Address,
+    parsed: GatewayRequest,
+) -> Result<GatewayResponse, Fault> {
+    wait_for_start(gateway, exchange).await?;
+    let parsed = with_long_context(inspect_counted(gateway, parsed)?);
+    let counted = count_tokens::count(
+        gateway,
+        UpstreamRequest {
+            wire: parsed.wire,
+            operation: Operation::CountTokens,
+            request: &parsed.request,
+            body: &parsed.body,
+            headers: &parsed.headers,
+            query: parsed.query.as_deref(),
+        },
+    )
+    .await;
+    let model = parsed.request.model;
+    let bytes = parsed.body.len();
+    let tokens = counted.as_ref().ok().copied();
+    gateway.emit(ModelEvent::TokensCounted { exchange, model, bytes, tokens });
+    Ok(match counted {
+        Ok(tokens) => address.counted(tokens),
+        Err(fault) => address.fault(&fault),
+    })
+}
+
 async fn forward(
     gateway: &Arc<Gateway>,
     exchange: u64,
@@ -148,6 +183,7 @@ async fn forward(
             let fallback = gateway.fallback_after(&reserved.request.model);
             let outgoing = UpstreamRequest {
                 wire,
+                operation: Operation::Answer,
                 request: &reserved.request,
                 body: &reserved.body,
                 headers: &headers,
@@ -240,10 +276,24 @@ fn inspect(gateway: &Gateway, exchange: u64, parsed: GatewayRequest) -> Result<G
         gateway.stop_by_guard(exchange, &reason);
         Fault::new(FaultKind::Permission, format!("fullsend: {reason}"))
     })?;
+    with_replaced(gateway, parsed, &replacements)
+}
+
+/// The same for a request whose tokens are counted: what it has of secrets is masked.
+fn inspect_counted(gateway: &Gateway, parsed: GatewayRequest) -> Result<GatewayRequest, Fault> {
+    let replacements = inspect_count(gateway, &parsed.request);
+    with_replaced(gateway, parsed, &replacements)
+}
+
+fn with_replaced(
+    gateway: &Gateway,
+    parsed: GatewayRequest,
+    replacements: &HashMap<String, String>,
+) -> Result<GatewayRequest, Fault> {
     if replacements.is_empty() {
         return Ok(parsed);
     }
-    let body = Bytes::from(rewrite::replace_strings(&parsed.body, &replacements));
+    let body = Bytes::from(rewrite::replace_strings(&parsed.body, replacements));
     let (request, parts) = parse(gateway, parsed.wire, &body)?;
     Ok(GatewayRequest { request, body, parts, ..parsed })
 }

@@ -42,6 +42,22 @@ pub(super) fn inspect_request(
     Ok(replacements.texts)
 }
 
+/// The same for a request whose tokens are counted. Runtimes count a tool's output before their hooks see it, and write it as a
+/// user's text. No model reads it, so only secrets matter.
+pub(super) fn inspect_count(gateway: &Gateway, request: &ModelRequest) -> HashMap<String, String> {
+    let results = request.tool_results().flat_map(|result| &result.parts).map(String::as_str);
+    let documents = request.documents.iter().map(String::as_str);
+    let described = request.tools.iter().flat_map(descriptions);
+    let texts = results.chain(request.user_texts()).chain(request.system_texts());
+    let mut replacements = HashMap::new();
+    for text in texts.chain(documents).chain(described) {
+        if let Verdict::Replace(with) = (gateway.inspect)(&Inspected::Counted { text }) {
+            replacements.insert(text.to_owned(), with);
+        }
+    }
+    replacements
+}
+
 fn inspect_results(
     gateway: &Gateway,
     request: &ModelRequest,

@@ -4,6 +4,7 @@
 mod backoff;
 mod client;
 mod command_output;
+mod count_tokens;
 mod exchange;
 mod hosted;
 mod inspect;

@@ -1,6 +1,8 @@
 //! The gateway over real sockets: our own client on one side, the scripted model on the other.
 
 mod budget;
+mod count_tokens;
+mod expired;
 mod hosted;
 mod matrix;
 mod requests;

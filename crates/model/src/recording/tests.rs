@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::scripted::{Scenario, ScriptedModel};
-use crate::upstream::request::UpstreamRequest;
+use crate::upstream::request::{Operation, UpstreamRequest};
 use crate::upstream::{self, Upstream};
 use crate::wire::assemble::AnswerAssembler;
 use crate::wire::codec::{self, FrameReader};
@@ -41,8 +41,16 @@ async fn ask(
 ) -> Result<String, upstream::UpstreamError> {
     let body = Bytes::from(codec::write_request(wire, request).to_string());
     let headers = HeaderMap::new();
-    let mut reply =
-        upstream.send(UpstreamRequest { wire, request, body: &body, headers: &headers, query: None }).await?;
+    let mut reply = upstream
+        .send(UpstreamRequest {
+            wire,
+            operation: Operation::Answer,
+            request,
+            body: &body,
+            headers: &headers,
+            query: None,
+        })
+        .await?;
     let mut decoder = SseDecoder::default();
     let mut reader = FrameReader::new(wire);
     let mut fold = AnswerAssembler::default();

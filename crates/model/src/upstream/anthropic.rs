@@ -2,9 +2,10 @@
 
 use super::UpstreamError;
 use super::base_url::BaseUrl;
-use super::request::UpstreamRequest;
+use super::request::{Operation, UpstreamRequest};
 use super::service::{
-    KeyHeader, NamedCredential, ServiceError, ServiceHost, ServiceRequest, ServiceSettings, headers_with_key,
+    KeyHeader, NamedCredential, ServiceError, ServiceHost, ServiceRequest, ServiceSettings, UsedCredential,
+    forget_key, headers_with_key,
 };
 use hyper::header::HeaderValue;
 
@@ -34,11 +35,19 @@ impl Anthropic {
         at: ServiceHost<'_>,
         outgoing: &UpstreamRequest<'_>,
     ) -> Result<ServiceRequest, UpstreamError> {
-        let mut headers = headers_with_key(outgoing.headers, self.key.as_ref()).await?;
+        let (mut headers, credential) = headers_with_key(outgoing.headers, self.key.as_ref()).await?;
         if self.is_subscription {
             headers.append("anthropic-beta", HeaderValue::from_static(SUBSCRIPTION_BETA));
         }
-        let target = at.base.target(outgoing.wire.path(), outgoing.query);
-        Ok(ServiceRequest { target, headers, body: outgoing.body.clone() })
+        let path = match outgoing.operation {
+            Operation::Answer => outgoing.wire.path().to_owned(),
+            Operation::CountTokens => format!("{}/count_tokens", outgoing.wire.path()),
+        };
+        let target = at.base.target(&path, outgoing.query);
+        Ok(ServiceRequest { target, headers, body: outgoing.body.clone(), credential })
+    }
+
+    pub(super) async fn forget(&self, refused: &UsedCredential) -> bool {
+        forget_key(self.key.as_ref(), refused).await
     }
 }

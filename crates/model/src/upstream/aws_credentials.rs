@@ -80,6 +80,25 @@ impl AwsOrigin {
         setting("metadata_endpoint").map(Self::Instance)
     }
 
+    /// AWS refused this key: commands that gave it are asked again. Returns whether there is one.
+    pub(super) async fn forget(&self, key: &AwsKey) -> bool {
+        match self {
+            Self::Named { id, secret, session_token } => {
+                let mut can_change = id.forget(|value| *value == key.id).await;
+                can_change |= secret.forget(|value| *value == key.secret).await;
+                if let (Some(source), Some(token)) = (session_token, &key.session_token) {
+                    can_change |= source.forget(|value| value == token).await;
+                }
+                can_change
+            }
+            Self::Printed(source) => {
+                source.forget(|printed| printed.reveal().contains(key.secret.reveal())).await
+            }
+            // Read or fetched anew by `key`.
+            Self::Profile(_) | Self::Container { .. } | Self::WebIdentity { .. } | Self::Instance(_) => false,
+        }
+    }
+
     pub(super) async fn key(&self, dialer: &Dialer) -> Result<IssuedToken<AwsKey>, String> {
         match self {
             Self::Named { id, secret, session_token } => {

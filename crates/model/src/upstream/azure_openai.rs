@@ -5,7 +5,8 @@ use super::UpstreamError;
 use super::base_url::BaseUrl;
 use super::request::UpstreamRequest;
 use super::service::{
-    KeyHeader, NamedCredential, ServiceError, ServiceHost, ServiceRequest, ServiceSettings, headers_with_key,
+    KeyHeader, NamedCredential, ServiceError, ServiceHost, ServiceRequest, ServiceSettings, UsedCredential,
+    forget_key, headers_with_key,
 };
 use crate::wire::Wire;
 
@@ -51,9 +52,13 @@ impl AzureOpenAi {
         at: ServiceHost<'_>,
         outgoing: &UpstreamRequest<'_>,
     ) -> Result<ServiceRequest, UpstreamError> {
-        let headers = headers_with_key(outgoing.headers, self.key.as_ref()).await?;
+        let (headers, credential) = headers_with_key(outgoing.headers, self.key.as_ref()).await?;
         let target = format!("{}{}", at.base.prefix, self.path(outgoing.wire));
-        Ok(ServiceRequest { target, headers, body: outgoing.body.clone() })
+        Ok(ServiceRequest { target, headers, body: outgoing.body.clone(), credential })
+    }
+
+    pub(super) async fn forget(&self, refused: &UsedCredential) -> bool {
+        forget_key(self.key.as_ref(), refused).await
     }
 
     fn path(&self, wire: Wire) -> String {

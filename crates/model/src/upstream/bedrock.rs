@@ -5,17 +5,19 @@ use super::UpstreamError;
 use super::aws_credentials::AwsOrigin;
 use super::base_url::BaseUrl;
 use super::fetch::encode;
-use super::request::UpstreamRequest;
+use super::request::{Operation, UpstreamRequest};
 use super::service::{
-    BETA, KeyHeader, ServiceError, ServiceHost, ServiceRequest, ServiceSettings, keep_hosted_betas,
-    vendor_headers,
+    BETA, KeyHeader, ServiceError, ServiceHost, ServiceRequest, ServiceSettings, UsedCredential,
+    keep_hosted_betas, vendor_headers,
 };
 use super::token_cache::{IssuedToken, LearnSecret, TokenCache};
+use crate::wire::messages::thinking_tokens;
 use bytes::Bytes;
+use data_encoding::BASE64;
 use egress::sigv4::{AwsKey, SignedPayload, SignedRequest, sign};
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::time::SystemTime;
 
 const VERSION: &str = "bedrock-2023-05-31";
@@ -76,10 +78,27 @@ impl Bedrock {
         headers.remove(BETA);
         headers.remove("anthropic-version");
         let model = self.model_name(&outgoing.request.model);
-        let method = if outgoing.request.stream { "invoke-with-response-stream" } else { "invoke" };
-        let target = at.base.target(&format!("/model/{model}/{method}"), None);
-        self.authorize(at, &target, &body, &mut headers).await?;
-        Ok(ServiceRequest { target, headers, body })
+        let (model, method, body) = match (outgoing.operation, outgoing.request.stream) {
+            (Operation::Answer, true) => (model.as_str(), "invoke-with-response-stream", body),
+            (Operation::Answer, false) => (model.as_str(), "invoke", body),
+            (Operation::CountTokens, _) => (foundation_model(&model), "count-tokens", counted(&body)?),
+        };
+        let path = format!("/model/{}/{method}", encode(model, b"-._~"));
+        let target = at.base.target(&path, None);
+        let credential = self.authorize(at, &target, &body, &mut headers).await?;
+        Ok(ServiceRequest { target, headers, body, credential })
+    }
+
+    pub(super) async fn forget(&self, refused: &UsedCredential) -> bool {
+        match (&self.access, refused) {
+            (Access::Bearer(key), _) => key.forget(refused).await,
+            (Access::Signed(origin), UsedCredential::AwsKey(key)) => {
+                let is_made = self.keys.forget(|made| made.secret == key.secret).await;
+                let is_fetched = origin.forget(key).await;
+                is_made || is_fetched
+            }
+            _ => false,
+        }
     }
 
     async fn authorize(
@@ -88,7 +107,7 @@ impl Bedrock {
         target: &str,
         body: &[u8],
         headers: &mut HeaderMap,
-    ) -> Result<(), UpstreamError> {
+    ) -> Result<UsedCredential, UpstreamError> {
         let origin = match &self.access {
             Access::Bearer(key) => return key.add_to(headers).await,
             Access::Unknown => return Err(UpstreamError::Token(NO_KEY.to_owned())),
@@ -110,7 +129,7 @@ impl Bedrock {
             value.set_sensitive(true);
             headers.insert(HeaderName::from_static(name), value);
         }
-        Ok(())
+        Ok(UsedCredential::AwsKey(key))
     }
 
     async fn make_key(&self, origin: &AwsOrigin, at: ServiceHost<'_>) -> Result<IssuedToken<AwsKey>, String> {
@@ -128,13 +147,29 @@ impl Bedrock {
         let own = model.starts_with("claude");
         let is_dated =
             model.rsplit_once('-').is_some_and(|(_, date)| date.len() == 8 && date.parse::<u32>().is_ok());
-        let name = match (own, is_dated) {
+        match (own, is_dated) {
             (true, true) => format!("{}.anthropic.{model}-v1:0", self.inference_profile),
             (true, false) => format!("{}.anthropic.{model}", self.inference_profile),
             (false, _) => model.to_owned(),
-        };
-        encode(&name, b"-._~")
+        }
     }
+}
+
+/// Tokens are counted for a model, not for an inference profile: `eu.anthropic.x` is a profile of `anthropic.x`.
+fn foundation_model(name: &str) -> &str {
+    match name.find("anthropic.") {
+        Some(start) if !name.starts_with("arn:") => &name[start..],
+        _ => name,
+    }
+}
+
+/// A count's own body, around that of an invocation, which needs a length of its answer.
+fn counted(invocation: &[u8]) -> Result<Bytes, UpstreamError> {
+    let mut fields: Map<String, Value> = serde_json::from_slice(invocation).map_err(UpstreamError::Body)?;
+    let thinking = thinking_tokens(invocation);
+    fields.insert("max_tokens".to_owned(), Value::from(thinking + 1));
+    let inner = BASE64.encode(Value::Object(fields).to_string().as_bytes());
+    Ok(Bytes::from(json!({ "input": { "invokeModel": { "body": inner } } }).to_string()))
 }
 
 const NO_KEY: &str = "no AWS credential is known: name AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or \
@@ -157,6 +192,8 @@ fn with_version(body: &[u8], headers: &HeaderMap) -> Result<Bytes, serde_json::E
 mod tests {
     use super::*;
 
+    const ARN: &str = "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.anthropic.x";
+
     #[test]
     fn names_become_those_of_bedrock() {
         let config = [
@@ -167,16 +204,15 @@ mod tests {
         let (base, service) = Bedrock::open(&settings).unwrap();
         assert_eq!(base.host, "bedrock-runtime.eu-west-1.amazonaws.com");
         for (name, expected) in [
-            ("claude-sonnet-4-5-20250929", "eu.anthropic.claude-sonnet-4-5-20250929-v1%3A0"),
+            ("claude-sonnet-4-5-20250929", "eu.anthropic.claude-sonnet-4-5-20250929-v1:0"),
             ("claude-opus-5-5[1m]", "eu.anthropic.claude-opus-5-5"),
-            ("us.anthropic.claude-opus-4-6-v1:0", "us.anthropic.claude-opus-4-6-v1%3A0"),
-            (
-                "arn:aws:bedrock:eu-west-1:1:inference-profile/x",
-                "arn%3Aaws%3Abedrock%3Aeu-west-1%3A1%3Ainference-profile%2Fx",
-            ),
+            ("us.anthropic.claude-opus-4-6-v1:0", "us.anthropic.claude-opus-4-6-v1:0"),
+            (ARN, ARN),
         ] {
             assert_eq!(service.model_name(name), expected);
         }
+        assert_eq!(foundation_model("us.anthropic.claude-opus-4-6-v1:0"), "anthropic.claude-opus-4-6-v1:0");
+        assert_eq!(foundation_model(ARN), ARN);
         assert!(Bedrock::open(&ServiceSettings::default()).is_err());
     }
 }

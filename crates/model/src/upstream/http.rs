@@ -2,7 +2,7 @@
 
 use super::base_url::BaseUrl;
 use super::request::UpstreamRequest;
-use super::service::{ServiceError, ServiceHost, ServiceRequest, ServiceSettings};
+use super::service::{ServiceError, ServiceHost, ServiceRequest, ServiceSettings, UsedCredential};
 use super::services::{Dialect, Service};
 use super::{ResponseBody, UpstreamError, UpstreamResponse, translated};
 use crate::http::{RequestSender, handshake};
@@ -44,6 +44,11 @@ impl HttpUpstream {
         Ok(Self { base, dialect, dialer, idle: Mutex::default(), wires, output_limit })
     }
 
+    /// Of the three formats only Messages has counts.
+    pub(super) fn counts_tokens(&self, wire: Wire) -> bool {
+        wire == Wire::Messages && self.wires.contains(&wire)
+    }
+
     pub(super) async fn send(
         &self,
         outgoing: UpstreamRequest<'_>,
@@ -59,6 +64,7 @@ impl HttpUpstream {
         let headers = HeaderMap::new();
         let sent = UpstreamRequest {
             wire: to,
+            operation: outgoing.operation,
             request: outgoing.request,
             body: &body,
             headers: &headers,
@@ -67,12 +73,29 @@ impl HttpUpstream {
         translated::answer(self.send_as_is(sent).await?, answers).await
     }
 
-    /// In the wire format of the request.
+    /// In the wire format of the request. A credential that the service refuses may have expired before its time; if another
+    /// one can be made, the request is sent once more with it.
     pub(super) async fn send_as_is(
         &self,
         outgoing: UpstreamRequest<'_>,
     ) -> Result<UpstreamResponse, UpstreamError> {
-        let mut request = self.request(&outgoing).await?;
+        let (request, credential) = self.request(&outgoing).await?;
+        let response = self.exchange(request).await?;
+        if !self.dialect.says_expired(response.status) || !self.dialect.forget(&credential).await {
+            return Ok(response);
+        }
+        match self.request(&outgoing).await {
+            Ok((request, _)) => self.exchange(request).await,
+            // The service's own words say more than that there is no other credential.
+            Err(UpstreamError::Credential(_) | UpstreamError::Token(_)) => Ok(response),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn exchange(
+        &self,
+        mut request: hyper::Request<Full<Bytes>>,
+    ) -> Result<UpstreamResponse, UpstreamError> {
         if let Some(mut connection) = self.take_idle() {
             match connection.try_send_request(request).await {
                 Ok(response) => return self.reply(connection, response),
@@ -91,9 +114,9 @@ impl HttpUpstream {
     async fn request(
         &self,
         outgoing: &UpstreamRequest<'_>,
-    ) -> Result<hyper::Request<Full<Bytes>>, UpstreamError> {
+    ) -> Result<(hyper::Request<Full<Bytes>>, UsedCredential), UpstreamError> {
         let at = ServiceHost { base: &self.base, dialer: &self.dialer };
-        let ServiceRequest { target, headers, body } = self.dialect.prepare(at, outgoing).await?;
+        let ServiceRequest { target, headers, body, credential } = self.dialect.prepare(at, outgoing).await?;
         let mut request = hyper::Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = target.parse().unwrap_or_else(|_| Uri::from_static("/"));
@@ -102,7 +125,7 @@ impl HttpUpstream {
         headers.insert(HOST, self.base.host_header.clone());
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        Ok(request)
+        Ok((request, credential))
     }
 
     async fn connect(&self) -> Result<RequestSender, UpstreamError> {

@@ -35,6 +35,7 @@ pub use token_cache::LearnSecret;
 use crate::recording::{AnswerRecorder, Recorder, Replay};
 use crate::scripted::{Emission, ScriptedAnswer, ScriptedModel};
 use crate::translate::TranslateError;
+use crate::wire::Wire;
 use bytes::Bytes;
 use egress::credentials::CredentialFetchError;
 use egress::dial::DialError;
@@ -43,7 +44,7 @@ use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use request::UpstreamRequest;
+use request::{Operation, UpstreamRequest};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -163,14 +164,23 @@ impl Upstream {
         Self::Replayed(Arc::new(replay))
     }
 
+    /// Whether the upstream counts the tokens of requests in this format.
+    pub(crate) fn counts_tokens(&self, wire: Wire) -> bool {
+        match self {
+            Self::Http(upstream) => upstream.counts_tokens(wire),
+            Self::Recorded(inner, _) => inner.counts_tokens(wire),
+            Self::Scripted(_) | Self::Replayed(_) => false,
+        }
+    }
+
     pub(crate) async fn send(
         &self,
         outgoing: UpstreamRequest<'_>,
     ) -> Result<UpstreamResponse, UpstreamError> {
         let Self::Recorded(inner, recorder) = self else { return self.ask(outgoing).await };
         let mut reply = inner.ask(outgoing).await?;
-        // Error responses are not recorded.
-        if reply.status == 200 {
+        // Error responses and counts are not recorded.
+        if reply.status == 200 && outgoing.operation == Operation::Answer {
             reply.body.tap = Some(recorder.tap(&outgoing, reply.is_stream()));
         }
         Ok(reply)

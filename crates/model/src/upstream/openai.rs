@@ -4,7 +4,8 @@ use super::UpstreamError;
 use super::base_url::BaseUrl;
 use super::request::UpstreamRequest;
 use super::service::{
-    KeyHeader, ServiceError, ServiceHost, ServiceRequest, ServiceSettings, headers_with_key,
+    KeyHeader, ServiceError, ServiceHost, ServiceRequest, ServiceSettings, UsedCredential, forget_key,
+    headers_with_key,
 };
 use hyper::header::HeaderValue;
 
@@ -31,7 +32,7 @@ impl OpenAi {
         at: ServiceHost<'_>,
         outgoing: &UpstreamRequest<'_>,
     ) -> Result<ServiceRequest, UpstreamError> {
-        let mut headers = headers_with_key(outgoing.headers, self.key.as_ref()).await?;
+        let (mut headers, credential) = headers_with_key(outgoing.headers, self.key.as_ref()).await?;
         let own = [("openai-organization", &self.organization), ("openai-project", &self.project)];
         for (name, value) in own {
             if let Some(value) = value {
@@ -39,6 +40,10 @@ impl OpenAi {
             }
         }
         let target = at.base.target(outgoing.wire.path(), outgoing.query);
-        Ok(ServiceRequest { target, headers, body: outgoing.body.clone() })
+        Ok(ServiceRequest { target, headers, body: outgoing.body.clone(), credential })
+    }
+
+    pub(super) async fn forget(&self, refused: &UsedCredential) -> bool {
+        forget_key(self.key.as_ref(), refused).await
     }
 }

@@ -2,7 +2,7 @@
 
 use super::base_url::BaseUrl;
 use super::http::HttpUpstream;
-use super::request::UpstreamRequest;
+use super::request::{Operation, UpstreamRequest};
 use super::{UpstreamError, UpstreamResponse};
 use crate::wire::{Message, ModelRequest, Wire, codec};
 use bytes::Bytes;
@@ -112,8 +112,14 @@ impl HttpUpstream {
             let version = HeaderName::from_static("anthropic-version");
             headers.insert(version, HeaderValue::from_static("2023-06-01"));
         }
-        let outgoing =
-            UpstreamRequest { wire, request: &request, body: &body, headers: &headers, query: None };
+        let outgoing = UpstreamRequest {
+            wire,
+            operation: Operation::Answer,
+            request: &request,
+            body: &body,
+            headers: &headers,
+            query: None,
+        };
         let started = Instant::now();
         let sent = tokio::time::timeout(ANSWER_TIMEOUT, self.send(outgoing)).await;
         let failed = |reason: String, is_transient: bool| Err(ProbeFailure { reason, is_transient });

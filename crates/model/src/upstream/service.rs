@@ -7,6 +7,7 @@ use crate::allowlist::undated;
 use bytes::Bytes;
 use egress::credentials::{CredentialSource, Secret};
 use egress::dial::Dialer;
+use egress::sigv4::AwsKey;
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue, USER_AGENT};
 use std::collections::BTreeMap;
@@ -80,6 +81,20 @@ pub(super) struct ServiceRequest {
     pub(super) target: String,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
+    pub(super) credential: UsedCredential,
+}
+
+/// What a request was authenticated with, for the case that it has expired before its time.
+pub(super) enum UsedCredential {
+    Nothing,
+    Secret(Secret),
+    AwsKey(AwsKey),
+}
+
+impl UsedCredential {
+    pub(super) fn is_secret(&self, other: &Secret) -> bool {
+        matches!(self, Self::Secret(secret) if secret == other)
+    }
 }
 
 impl ServiceSettings {
@@ -133,13 +148,18 @@ impl KeyHeader {
         Self { name: AUTHORIZATION, prefix: "Bearer ", source }
     }
 
-    pub(super) async fn add_to(&self, headers: &mut HeaderMap) -> Result<(), UpstreamError> {
+    pub(super) async fn add_to(&self, headers: &mut HeaderMap) -> Result<UsedCredential, UpstreamError> {
         let secret: Secret = self.source.secret().await.map_err(UpstreamError::Credential)?;
         let mut value = HeaderValue::from_str(&format!("{}{}", self.prefix, secret.reveal()))
             .unwrap_or_else(|_| HeaderValue::from_static(""));
         value.set_sensitive(true);
         headers.insert(&self.name, value);
-        Ok(())
+        Ok(UsedCredential::Secret(secret))
+    }
+
+    /// Returns whether another credential can be had.
+    pub(super) async fn forget(&self, refused: &UsedCredential) -> bool {
+        self.source.forget(|secret| refused.is_secret(secret)).await
     }
 }
 
@@ -147,12 +167,21 @@ impl KeyHeader {
 pub(super) async fn headers_with_key(
     from: &HeaderMap,
     key: Option<&KeyHeader>,
-) -> Result<HeaderMap, UpstreamError> {
+) -> Result<(HeaderMap, UsedCredential), UpstreamError> {
     let mut headers = vendor_headers(from);
-    if let Some(key) = key {
-        key.add_to(&mut headers).await?;
+    let used = match key {
+        Some(key) => key.add_to(&mut headers).await?,
+        None => UsedCredential::Nothing,
+    };
+    Ok((headers, used))
+}
+
+/// Returns whether another credential than the refused one can be had.
+pub(super) async fn forget_key(key: Option<&KeyHeader>, refused: &UsedCredential) -> bool {
+    match key {
+        Some(key) => key.forget(refused).await,
+        None => false,
     }
-    Ok(headers)
 }
 
 /// The client's headers that belong to the vendor's format: nothing that names a user, a cookie or a key.

@@ -8,7 +8,7 @@ use super::base_url::BaseUrl;
 use super::bedrock::Bedrock;
 use super::openai::OpenAi;
 use super::request::UpstreamRequest;
-use super::service::{ServiceError, ServiceHost, ServiceRequest, ServiceSettings};
+use super::service::{ServiceError, ServiceHost, ServiceRequest, ServiceSettings, UsedCredential};
 use super::vertex::Vertex;
 use crate::wire::Wire;
 
@@ -122,6 +122,22 @@ impl Dialect {
             Self::AzureOpenAi(service) => service.prepare(at, outgoing).await,
             Self::Vertex(service) => service.prepare(at, outgoing).await,
             Self::Bedrock(service) => service.prepare(at, outgoing).await,
+        }
+    }
+
+    /// Whether an answer with this status may mean that the credential has expired. AWS says 403.
+    pub(super) fn says_expired(&self, status: u16) -> bool {
+        status == 401 || status == 403 && matches!(self, Self::Bedrock(_))
+    }
+
+    /// Forgets a credential that was refused. Returns whether the next request may have another one.
+    pub(super) async fn forget(&self, refused: &UsedCredential) -> bool {
+        match self {
+            Self::Anthropic(service) => service.forget(refused).await,
+            Self::OpenAi(service) => service.forget(refused).await,
+            Self::AzureOpenAi(service) => service.forget(refused).await,
+            Self::Vertex(service) => service.forget(refused).await,
+            Self::Bedrock(service) => service.forget(refused).await,
         }
     }
 }

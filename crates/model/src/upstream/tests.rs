@@ -107,8 +107,14 @@ async fn send_as(wire: Wire, upstream: &HttpUpstream) -> Result<(UpstreamRespons
     headers.insert("cookie", HeaderValue::from_static("a=b"));
     headers.insert("anthropic-beta", HeaderValue::from_static("x-1"));
     let request = ModelRequest::default();
-    let outgoing =
-        UpstreamRequest { wire, request: &request, body: &body, headers: &headers, query: Some("beta=true") };
+    let outgoing = UpstreamRequest {
+        wire,
+        operation: Operation::Answer,
+        request: &request,
+        body: &body,
+        headers: &headers,
+        query: Some("beta=true"),
+    };
     let mut reply = upstream.send(outgoing).await?;
     let mut all = Vec::new();
     while let Some(portion) = reply.body.next().await {

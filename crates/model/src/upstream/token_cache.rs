@@ -48,6 +48,22 @@ impl<T: Clone> TokenCache<T> {
     }
 }
 
+impl<T> TokenCache<T> {
+    /// The service refused this token: the next request makes another, once for all that used it. Returns whether tokens are
+    /// kept here; one that is made for each request is not.
+    pub(super) async fn forget(&self, is_refused: impl Fn(&T) -> bool) -> bool {
+        let mut last = self.last.lock().await;
+        let Some(made) = last.as_ref() else { return true };
+        if !made.is_fresh(Duration::ZERO) {
+            return false;
+        }
+        if is_refused(&made.value) {
+            *last = None;
+        }
+        true
+    }
+}
+
 impl<T> IssuedToken<T> {
     fn is_fresh(&self, margin: Duration) -> bool {
         self.until.is_none_or(|until| until > Instant::now() + margin)
@@ -81,6 +97,13 @@ mod tests {
         assert_eq!(get(&short, &count, 200).await, Ok(2), "200 s are less than the margin");
         let failed: Result<u32, String> = short.get(|| async { Err("down".to_owned()) }).await;
         assert_eq!(failed, Ok(2), "the last one is still valid");
+        assert!(cache.forget(|token| *token == 0).await);
+        assert_eq!(get(&cache, &count, 3600).await, Ok(3), "another one");
+        assert!(cache.forget(|token| *token == 0).await);
+        assert_eq!(get(&cache, &count, 3600).await, Ok(3), "it is not the one that was refused");
+        let each_time = TokenCache::new();
+        assert_eq!(get(&each_time, &count, 0).await, Ok(4));
+        assert!(!each_time.forget(|_| true).await);
         let never: Result<u32, String> = TokenCache::new().get(|| async { Err("down".to_owned()) }).await;
         assert_eq!(never, Err("down".to_owned()));
     }

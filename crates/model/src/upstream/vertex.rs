@@ -4,9 +4,10 @@ use super::UpstreamError;
 use super::base_url::BaseUrl;
 use super::fetch::encode;
 use super::google_token::GoogleSource;
-use super::request::UpstreamRequest;
+use super::request::{Operation, UpstreamRequest};
 use super::service::{
-    ServiceError, ServiceHost, ServiceRequest, ServiceSettings, keep_hosted_betas, vendor_headers,
+    ServiceError, ServiceHost, ServiceRequest, ServiceSettings, UsedCredential, keep_hosted_betas,
+    vendor_headers,
 };
 use super::token_cache::{IssuedToken, LearnSecret, TokenCache};
 use bytes::Bytes;
@@ -94,12 +95,25 @@ impl Vertex {
         bearer.set_sensitive(true);
         headers.insert(AUTHORIZATION, bearer);
         let model = model_name(&outgoing.request.model);
-        let method = if outgoing.request.stream { "streamRawPredict" } else { "rawPredict" };
+        let call = match (outgoing.operation, outgoing.request.stream) {
+            (Operation::CountTokens, _) => "count-tokens:rawPredict".to_owned(),
+            (Operation::Answer, true) => format!("{}:streamRawPredict", encode(&model, b"-._@")),
+            (Operation::Answer, false) => format!("{}:rawPredict", encode(&model, b"-._@")),
+        };
         let region = &self.region;
-        let path =
-            format!("/v1/projects/{project}/locations/{region}/publishers/anthropic/models/{model}:{method}");
-        let body = with_version(outgoing.body).map_err(UpstreamError::Body)?;
-        Ok(ServiceRequest { target: at.base.target(&path, None), headers, body })
+        let path = format!("/v1/projects/{project}/locations/{region}/publishers/anthropic/models/{call}");
+        let model_in_body = (outgoing.operation == Operation::CountTokens).then_some(model.as_str());
+        let body = with_version(outgoing.body, model_in_body).map_err(UpstreamError::Body)?;
+        let target = at.base.target(&path, None);
+        Ok(ServiceRequest { target, headers, body, credential: UsedCredential::Secret(token) })
+    }
+
+    pub(super) async fn forget(&self, refused: &UsedCredential) -> bool {
+        let is_made = self.tokens.forget(|made| refused.is_secret(&made.token)).await;
+        let TokenOrigin::Credential(source) = &self.origin else { return is_made };
+        // The token of an `exec:` command.
+        let is_fetched = source.forget(|secret| refused.is_secret(secret)).await;
+        is_made || is_fetched
     }
 
     async fn make_token(&self, at: ServiceHost<'_>) -> Result<IssuedToken<GoogleToken>, String> {
@@ -137,14 +151,14 @@ async fn read(path: &Path) -> Result<Secret, String> {
 fn model_name(model: &str) -> String {
     let model = model.strip_suffix("[1m]").unwrap_or(model);
     let dated = model.rsplit_once('-').filter(|(_, date)| date.len() == 8 && date.parse::<u32>().is_ok());
-    let name = dated.map_or_else(|| model.to_owned(), |(name, date)| format!("{name}@{date}"));
-    encode(&name, b"-._@")
+    dated.map_or_else(|| model.to_owned(), |(name, date)| format!("{name}@{date}"))
 }
 
-/// The version in the body; the model is in the path.
-fn with_version(body: &[u8]) -> Result<Bytes, serde_json::Error> {
+/// The version in the body; the model is in the path, but for a count of tokens.
+fn with_version(body: &[u8], model: Option<&str>) -> Result<Bytes, serde_json::Error> {
     let mut fields: Map<String, Value> = serde_json::from_slice(body)?;
     fields.remove("model");
+    fields.extend(model.map(|model| ("model".to_owned(), Value::from(model))));
     fields.insert("anthropic_version".to_owned(), Value::from(VERSION));
     serde_json::to_vec(&fields).map(Bytes::from)
 }
@@ -166,11 +180,11 @@ mod tests {
             ("claude-sonnet-4-5-20250929", "claude-sonnet-4-5@20250929"),
             ("claude-opus-5-5[1m]", "claude-opus-5-5"),
             ("claude-opus-4-1@20250805", "claude-opus-4-1@20250805"),
-            ("../x", "..%2Fx"),
+            ("../x", "../x"),
         ] {
             assert_eq!(model_name(name), expected);
         }
-        let body = with_version(br#"{"model":"m","stream":true}"#).unwrap();
+        let body = with_version(br#"{"model":"m","stream":true}"#, None).unwrap();
         let body: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(body, serde_json::json!({ "anthropic_version": VERSION, "stream": true }));
     }

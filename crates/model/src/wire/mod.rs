@@ -7,7 +7,7 @@ mod chat;
 pub mod codec;
 pub(crate) mod error;
 pub mod fault;
-mod messages;
+pub(crate) mod messages;
 pub(crate) mod openai;
 mod responses;
 pub(crate) mod rewrite;

@@ -63,6 +63,32 @@ fn completed(path: &str, body: &[u8]) -> Vec<u8> {
     body.to_string().into_bytes()
 }
 
+/// The request whose tokens are counted, in the form that each service documents; `None`: not a count.
+fn counted_body(path: &str, body: &[u8]) -> Option<Value> {
+    let value: Value = serde_json::from_slice(body).unwrap();
+    let path = path.split('?').next().unwrap_or(path);
+    if path == "/v1/messages/count_tokens" {
+        assert!(value.get("max_tokens").is_none(), "Extra inputs are not permitted: {value}");
+        return Some(value);
+    }
+    if path.ends_with("/publishers/anthropic/models/count-tokens:rawPredict") {
+        assert_eq!(value["anthropic_version"], "vertex-2023-10-16");
+        assert_eq!(value["model"], "claude-sonnet-4-5@20250929");
+        return Some(value);
+    }
+    if path == "/model/anthropic.claude-sonnet-4-5-20250929-v1%3A0/count-tokens" {
+        let inner = value["input"]["invokeModel"]["body"].as_str().unwrap();
+        let inner: Value =
+            serde_json::from_slice(&data_encoding::BASE64.decode(inner.as_bytes()).unwrap()).unwrap();
+        assert_eq!(
+            (&inner["anthropic_version"], &inner["max_tokens"]),
+            (&json!("bedrock-2023-05-31"), &json!(1))
+        );
+        return Some(inner);
+    }
+    None
+}
+
 /// Serves one request of a connection, which it closes then.
 fn serve(model: &ScriptedModel, bodies: &Mutex<Vec<Value>>, stream: TcpStream) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
@@ -77,6 +103,13 @@ fn serve(model: &ScriptedModel, bodies: &Mutex<Vec<Value>>, stream: TcpStream) -
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
     let path = head.split(' ').nth(1).unwrap().to_owned();
+    if let Some(counted) = counted_body(&path, &body) {
+        bodies.lock().unwrap().push(counted);
+        let name = if path.ends_with("/count-tokens") { "inputTokens" } else { "input_tokens" };
+        let answer = json!({ name: 77 }).to_string();
+        let length = answer.len();
+        return write!(reader.get_mut(), "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{answer}");
+    }
     let wire = wire_of(&path).unwrap_or_else(|| panic!("no service has {path}"));
     let body = completed(&path, &body);
     bodies.lock().unwrap().push(serde_json::from_slice(&body).unwrap());
@@ -99,7 +132,7 @@ fn serve(model: &ScriptedModel, bodies: &Mutex<Vec<Value>>, stream: TcpStream) -
     Ok(())
 }
 
-fn vendor() -> (u16, Arc<Mutex<Vec<Value>>>) {
+pub(super) fn vendor() -> (u16, Arc<Mutex<Vec<Value>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let scenario = Scenario::parse("s.json", scenario().to_string().as_bytes()).unwrap();
@@ -116,7 +149,27 @@ fn vendor() -> (u16, Arc<Mutex<Vec<Value>>>) {
     (port, bodies)
 }
 
-fn service_gateway(name: &str, wire: Option<&str>, port: u16, bodies: Arc<Mutex<Vec<Value>>>) -> TestGateway {
+pub(super) fn service_gateway(
+    name: &str,
+    wire: Option<&str>,
+    port: u16,
+    bodies: Arc<Mutex<Vec<Value>>>,
+) -> TestGateway {
+    let retry =
+        RetryLimits { until: Some(Instant::now() + Duration::from_secs(60)), ..RetryLimits::default() };
+    let credential = Some(format!("the provider `{name}`"));
+    let mut setup = TestSetup { retry, credential, ..TestSetup::default() };
+    setup.limits.answer_idle = Duration::from_secs(60);
+    service_gateway_with(name, wire, port, bodies, setup)
+}
+
+pub(super) fn service_gateway_with(
+    name: &str,
+    wire: Option<&str>,
+    port: u16,
+    bodies: Arc<Mutex<Vec<Value>>>,
+    setup: TestSetup,
+) -> TestGateway {
     let service = SERVICES.iter().find(|service| service.name == name).unwrap();
     let credential = |name: &str| NamedCredential {
         name: name.to_owned(),
@@ -137,11 +190,6 @@ fn service_gateway(name: &str, wire: Option<&str>, port: u16, bodies: Arc<Mutex<
     let resolver = FixedResolver::new([("nothing.test", Vec::new())]);
     let dialer = Dialer::new(Arc::new(resolver), TestAuthority::new().roots());
     let upstream = HttpUpstream::new(service, &settings, Arc::new(dialer)).unwrap();
-    let retry =
-        RetryLimits { until: Some(Instant::now() + Duration::from_secs(60)), ..RetryLimits::default() };
-    let credential = Some(format!("the provider `{name}`"));
-    let mut setup = TestSetup { retry, credential, ..TestSetup::default() };
-    setup.limits.answer_idle = Duration::from_secs(60);
     start_gateway(Upstream::http(upstream), bodies, setup)
 }
 
@@ -241,6 +289,49 @@ fn every_service_passes_or_refuses_what_a_request_can_meet() {
             gateway.endings(usize::try_from(count).unwrap() + 3);
             let cut_output: u64 = gateway.gateway.usage().values().map(|used| used.usage.output).sum();
             assert!(cut_output >= output + 1000, "{place}: a cut answer costs what was reserved");
+        }
+    }
+}
+
+/// Sends a request, reads so many bytes of the answer and hangs up.
+fn hang_up_after(address: SocketAddr, wire: Wire, bytes: usize) {
+    let body = codec::write_request(wire, &request("go", true)).to_string();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let head = format!("POST {} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n", wire.path());
+    write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
+    // A refusal is shorter.
+    let _short = stream.read_exact(&mut vec![0; bytes]);
+}
+
+#[test]
+fn at_every_service_streams_that_hang_up_never_exceed_the_budget_and_are_never_charged_less() {
+    // What the vendor counts for each answer: 100 tokens at $3, 5 from the cache at $0.30 and 10 at $15 the million.
+    let real = 100 * 3000 + 5 * 300 + 10 * 15_000;
+    for service in SERVICES {
+        for (wire, named) in served_wires(service) {
+            let place = format!("{} {} {named:?}", service.name, wire.name());
+            let (port, bodies) = vendor();
+            let limit = Money::from_usd(0.1).unwrap();
+            let budget = BudgetLimits { usd: Some(limit), ..BudgetLimits::default() };
+            let mut setup = TestSetup { budget, ..TestSetup::default() };
+            setup.limits.answer_idle = Duration::from_secs(60);
+            let gateway = service_gateway_with(service.name, named, port, bodies, setup);
+            std::thread::scope(|scope| {
+                for lane in 0..8_usize {
+                    let address = gateway.address;
+                    scope.spawn(move || {
+                        for round in 0..3_usize {
+                            hang_up_after(address, wire, 1 + (lane * 389 + round * 241) % 1500);
+                        }
+                    });
+                }
+            });
+            let sent = gateway.bodies.lock().unwrap().len();
+            gateway.endings(sent);
+            let spent = gateway.gateway.usage()["claude-sonnet-4-5"].cost.unwrap();
+            assert!(sent > 0 && spent <= limit, "{place}: {spent} for {sent} requests");
+            assert!(spent.0 >= sent as u64 * real, "{place}: {spent} for {sent} requests");
         }
     }
 }
