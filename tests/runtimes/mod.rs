@@ -8,6 +8,7 @@ mod guarded;
 mod hostile;
 pub mod in_image;
 mod installing;
+mod matrix;
 mod options;
 mod own;
 mod polled;

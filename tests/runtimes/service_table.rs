@@ -15,7 +15,7 @@ const RUNTIMES: &[(&str, &[Wire])] = &[
 ];
 
 /// Whether `check` accepts the pair; `wire` is the provider's setting.
-fn is_accepted(runtime: &str, service: &Service, wire: Option<&str>) -> bool {
+pub fn is_accepted(runtime: &str, service: &Service, wire: Option<&str>) -> bool {
     let world = World::with_harness().with_runtime_programs();
     let model = if service.wires.contains(&Wire::Messages) { "claude-sonnet-4-5" } else { "gpt-5.1" };
     world.write(
