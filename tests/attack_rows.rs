@@ -20,6 +20,7 @@ pub enum AttackRow {
     HostLogs = 66,
     ForgedRecord = 67,
     HostMemory = 68,
+    EventsWithoutEnd = 69,
 }
 
 impl AttackRow {
@@ -37,6 +38,7 @@ impl AttackRow {
             Self::HostLogs => "the host's logs",
             Self::ForgedRecord => "a forged record",
             Self::HostMemory => "the runner's memory",
+            Self::EventsWithoutEnd => "events without end",
         }
     }
 }

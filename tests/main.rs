@@ -20,6 +20,7 @@ mod clients;
 mod cluster;
 mod commands;
 mod completed;
+mod counted_events;
 mod credentials;
 mod dispatch;
 mod docs;

@@ -426,3 +426,38 @@ fn a_socket_below_a_readable_directory_cannot_be_used() {
         drop(listeners);
     }
 }
+
+/// Too many files are below `/usr` to be looked at, so that the kernel is asked which sockets are bound.
+#[test]
+fn a_socket_below_the_programs_of_the_host_cannot_be_used() {
+    for who in BOTH {
+        let Ok(place) = tempfile::Builder::new().prefix("fullsend-test-").tempdir_in("/usr/local") else {
+            return skip(
+                "sandboxes::a_socket_below_the_programs_of_the_host_cannot_be_used",
+                "/usr is not writable",
+            );
+        };
+        let world = World::new();
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(place.path().join("file"), "readable\n").unwrap();
+        let socket = place.path().join("engine.sock");
+        let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        fs::set_permissions(&socket, fs::Permissions::from_mode(0o666)).unwrap();
+        world.write("repo/p.yaml", "version: 1\nfilesystem_policy: {read_only: [/usr, /lib, /usr/local]}\n");
+        let at = place.path().display();
+        let script = format!(
+            "cat {at}/file; python3 -c 'import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); \
+             print(\"connected\")' {at}/engine.sock"
+        );
+        let ran = sandbox(&world, who, &["--policy", "p.yaml"], &["sh", "-c", &script]);
+        drop(listener);
+        let Some(ran) = ran else { continue };
+        assert!(
+            ran.out.contains("readable\n") && !ran.out.contains("connected"),
+            "{who:?} {} {}",
+            ran.out,
+            ran.err
+        );
+        held(AttackRow::HostSockets, who);
+    }
+}

@@ -11,7 +11,8 @@ use sandbox::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, walk_direct
 const MAX_ENTRIES: usize = 50_000;
 const MAX_DEPTH: usize = 64;
 
-/// Programs and libraries: packages put no sockets there, and there are too many files to look at before every run.
+/// Programs and libraries: there are too many files to look at before every run. Sockets there are known from the kernel's
+/// list of those that are bound.
 const OF_PROGRAMS: &[&str] = &["/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/nix/store"];
 
 /// The sandbox has its own.
@@ -56,6 +57,26 @@ pub fn at(path: &Path) -> HostSockets {
     }
 }
 
+/// Sockets at and below a real path that some process has bound, by the kernel's list for this network namespace.
+pub fn bound_below(path: &Path) -> Vec<PathBuf> {
+    let list = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let mut found: Vec<PathBuf> = bound_paths(&list)
+        .filter_map(|bound| bound.canonicalize().ok())
+        .filter(|bound| bound.starts_with(path) && bound != path)
+        .collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// The last of eight columns is the path, if the socket has one in the file system.
+fn bound_paths(list: &str) -> impl Iterator<Item = &Path> {
+    list.lines().filter_map(|line| {
+        let at = line.find(" /")?;
+        Some(Path::new(&line[at + 1..]))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,5 +92,17 @@ mod tests {
         assert_eq!(at(place.path()), HostSockets::Below(vec!["a/b/s".into()]));
         assert_eq!(at(&socket), HostSockets::Itself);
         assert_eq!(at(Path::new("/usr")), HostSockets::None);
+        let real = place.path().canonicalize().unwrap();
+        assert_eq!(bound_below(&real), [real.join("a/b/s")]);
+        assert!(bound_below(&real.join("a/file")).is_empty());
+    }
+
+    #[test]
+    fn the_kernels_list_is_read() {
+        let list = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+                    0000000000000000: 00000002 00000000 00010000 0001 01 26215 /run/a b.sock\n\
+                    0000000000000000: 00000003 00000000 00000000 0001 03 26216\n\
+                    0000000000000000: 00000002 00000000 00010000 0001 01 26217 @/abstract\n";
+        assert_eq!(bound_paths(list).collect::<Vec<_>>(), [Path::new("/run/a b.sock")]);
     }
 }

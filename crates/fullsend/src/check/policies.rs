@@ -88,7 +88,9 @@ pub fn unenforceable(policy: &Policy) -> Vec<Diagnostic> {
     }
     for path in policy.filesystem.read_only.iter().filter(|path| path.value != "/") {
         let Ok(source) = std::fs::canonicalize(&path.value) else { continue };
-        if host_sockets::at(&source) != HostSockets::None {
+        let has_sockets =
+            host_sockets::at(&source) != HostSockets::None || !host_sockets::bound_below(&source).is_empty();
+        if has_sockets {
             let message =
                 format!("`{}` holds a Unix socket of the host, which is hidden in the sandbox", path.value);
             let help = "list the files that programs need instead of the whole directory";

@@ -12,6 +12,7 @@ use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
 use super::clock::Moment;
+use super::counted::{Admission, EventCounts};
 use super::{Envelope, RunEvent, VERSION};
 
 /// The digest before the first line.
@@ -43,6 +44,7 @@ struct Log {
     failure: Option<std::io::Error>,
     /// Masks the run's secrets, once they are known.
     redactor: Option<Arc<Redactor>>,
+    counts: EventCounts,
 }
 
 impl Emitter {
@@ -55,14 +57,28 @@ impl Emitter {
         // Locked while this process lives: if the log can be locked, it has no runner. `StoredRun::is_alive` takes the
         // lock for a moment to test this, so wait for it.
         rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
-        let log = Log { file, seq: 0, head: GENESIS.to_owned(), failure: None, redactor: None };
+        let log = Log {
+            file,
+            seq: 0,
+            head: GENESIS.to_owned(),
+            failure: None,
+            redactor: None,
+            counts: EventCounts::default(),
+        };
         Ok(Self { log: Arc::new(Mutex::new(log)), listener: Arc::new(listener) })
     }
 
     /// Writes no log, for a scan outside of a run.
     pub fn discarding() -> std::io::Result<Self> {
         let file = File::options().append(true).open("/dev/null")?;
-        let log = Log { file, seq: 0, head: GENESIS.to_owned(), failure: None, redactor: None };
+        let log = Log {
+            file,
+            seq: 0,
+            head: GENESIS.to_owned(),
+            failure: None,
+            redactor: None,
+            counts: EventCounts::default(),
+        };
         Ok(Self { log: Arc::new(Mutex::new(log)), listener: Arc::new(|_| {}) })
     }
 
@@ -76,7 +92,7 @@ impl Emitter {
         let file = File::options().append(true).open(path)?;
         file.set_len(whole)?;
         let (seq, head) = events.last().map_or((0, GENESIS.to_owned()), |last| (last.seq, last.hash.clone()));
-        let log = Log { file, seq, head, failure: None, redactor: None };
+        let log = Log { file, seq, head, failure: None, redactor: None, counts: EventCounts::default() };
         Ok(Self { log: Arc::new(Mutex::new(log)), listener: Arc::new(|_| {}) })
     }
 
@@ -91,9 +107,24 @@ impl Emitter {
         redactor.map_or_else(|| text.to_owned(), |redactor| redactor.redact(text).into_owned())
     }
 
-    /// Appends one event. If the log cannot be written, `failure` says why and the run ends.
+    /// Appends one event, or counts it where there are too many of its kind. If the log cannot be written, `failure` says why
+    /// and the run ends.
     pub fn emit(&self, event: RunEvent) {
         let mut log = self.lock();
+        match log.counts.admit(&event) {
+            Admission::Write => {}
+            Admission::Count => return,
+            Admission::CountAndReport(count) => return self.append(&mut log, count),
+        }
+        if matches!(event, RunEvent::RunFinished { .. }) {
+            for count in log.counts.unreported() {
+                self.append(&mut log, count);
+            }
+        }
+        self.append(&mut log, event);
+    }
+
+    fn append(&self, log: &mut Log, event: RunEvent) {
         let event = match log.redactor.as_deref() {
             Some(redactor) => redacted(event, redactor),
             None => event,
@@ -105,6 +136,7 @@ impl Emitter {
         }
         log.seq = envelope.seq;
         log.head.clone_from(&envelope.hash);
+        log.counts.written(&envelope.event, line.len());
         // Called under the lock, so that the listener gets the events in their order.
         (self.listener)(&envelope);
     }

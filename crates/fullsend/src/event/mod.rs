@@ -3,6 +3,7 @@
 
 mod agent_ending;
 pub mod clock;
+mod counted;
 pub mod exit;
 pub mod finding;
 pub mod input;
@@ -223,6 +224,11 @@ pub enum RunEvent {
         outcome: OutcomeKind,
         exit_code: u8,
         reason: String,
+    },
+    /// So many further events of a kind happened in the run so far. They are not in the log.
+    EventsCounted {
+        kind: String,
+        count: u64,
     },
     /// What happens to a lasting sandbox, which is not a run.
     Lasting {

@@ -1,6 +1,7 @@
 //! The sandbox's file tree: only listed paths exist. Host directories of the policy are read-only, `/etc` is generated
 //! here, and the workspace is new.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use policy::baseline::PathAccess;
@@ -95,6 +96,8 @@ fn host_system(policy: &CheckedPolicy) -> Vec<Mount> {
     let is_in_tmp = |path: &PathBuf| path.starts_with("/tmp") && path != Path::new("/tmp");
     readable.retain(|path| is_in_tmp(path) || !MADE_INSIDE.iter().any(|place| path.starts_with(place)));
     let mut mounts: Vec<Mount> = readable.iter().filter_map(|path| from_host(path, &readable)).collect();
+    let covers = covers(&mounts);
+    mounts.extend(covers);
     mounts.extend(ETC_FROM_HOST.iter().filter_map(|path| from_host(Path::new(path), &[])));
     mounts.extend(super::java::settings().iter().filter_map(|path| from_host(path, &[])));
     mounts.extend(etc(policy));
@@ -138,6 +141,19 @@ fn from_host(path: &Path, listed: &[PathBuf]) -> Option<Mount> {
         }
     };
     Some(Mount { target, kind })
+}
+
+/// Empty files over the sockets that are bound below directories that are shown as they are.
+fn covers(mounts: &[Mount]) -> Vec<Mount> {
+    let mut targets = BTreeSet::new();
+    for mount in mounts {
+        let MountKind::ReadOnly { source } = &mount.kind else { continue };
+        for bound in host_sockets::bound_below(source) {
+            targets.extend(bound.strip_prefix(source).ok().map(|below| mount.target.join(below)));
+        }
+    }
+    let cover = |target| Mount { target, kind: MountKind::File { contents: Vec::new(), mode: 0o444 } };
+    targets.into_iter().map(cover).collect()
 }
 
 fn etc(policy: &CheckedPolicy) -> Vec<Mount> {

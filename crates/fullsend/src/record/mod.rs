@@ -96,6 +96,9 @@ pub struct Record {
     #[serde(default)]
     pub overrides: Vec<OverrideRecord>,
     pub artifacts: Vec<Artifact>,
+    /// Events that happened too often to be written, by kind. `egress` includes them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counted_events: BTreeMap<String, u64>,
     /// The digest of the last event.
     pub chain_head: String,
 }
@@ -282,6 +285,7 @@ fn apply(record: &mut Record, envelope: &Envelope) {
         RunEvent::Proof { name, held, .. } => record.proofs.push(ProofRecord { name, held }),
         RunEvent::Model { event } => count_usage(record, &event),
         RunEvent::Egress { event } => count_egress(record, &event),
+        RunEvent::EventsCounted { kind, count } => count_unwritten(record, kind, count),
         RunEvent::Artifact { path, sha256, bytes } => record.artifacts.push(Artifact { path, sha256, bytes }),
         RunEvent::RunFinished { outcome, exit_code, reason } => {
             record.finished = Some(envelope.time.clone());
@@ -356,6 +360,15 @@ fn count_egress(record: &mut Record, event: &EgressEvent) {
     if let EgressEvent::Connection(connection) = event {
         *record.egress.entry(connection.decision.as_str().to_owned()).or_default() += 1;
     }
+}
+
+/// `count` is the number in the whole run.
+fn count_unwritten(record: &mut Record, kind: String, count: u64) {
+    let before = record.counted_events.get(&kind).copied().unwrap_or(0);
+    if let Some(decision) = kind.strip_prefix("egress_") {
+        *record.egress.entry(decision.to_owned()).or_default() += count.saturating_sub(before);
+    }
+    record.counted_events.insert(kind, count);
 }
 
 /// Writes `findings.jsonl` and `egress.jsonl`, the parts of the log that tools search.

@@ -125,6 +125,9 @@ fn line(event: &RunEvent) -> Option<String> {
             let refused = refusal(event).map(|text| format!("  refused   {text}"));
             refused.or_else(|| audited(event).map(|text| format!("  audited   {text}")))
         }
+        RunEvent::EventsCounted { kind, count: 1 } => {
+            Some(format!("  counted   further events of the kind {kind} are counted and not shown"))
+        }
         RunEvent::HookMissing { reason, .. } => Some(format!("  guard     {reason}")),
         RunEvent::OutputRejected { iteration, violations } => {
             let mut text = format!("  rejected  the output of attempt {iteration}:");

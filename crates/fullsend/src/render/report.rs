@@ -29,6 +29,7 @@ pub fn report(events: &[Envelope], zone: &TimeZone, changed: &[PatchedFile]) -> 
     section(&mut out, "refusals", &refusals(events));
     section(&mut out, "audited", &audited_requests(events));
     section(&mut out, "findings", &findings(events));
+    section(&mut out, "counted", &counted(&record));
     section(&mut out, "models", &models(&record));
     section(&mut out, "weaker", &weaker(&record));
     section(&mut out, "output", &output(&record));
@@ -146,6 +147,12 @@ fn findings(events: &[Envelope]) -> Vec<String> {
             _ => None,
         })
         .collect()
+}
+
+/// Events that happened too often to be written.
+fn counted(record: &Record) -> Vec<String> {
+    let line = |(kind, count): (&String, &u64)| format!("{count} more events of the kind {kind}");
+    record.counted_events.iter().map(line).collect()
 }
 
 fn models(record: &Record) -> Vec<String> {
