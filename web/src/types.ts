@@ -55,6 +55,8 @@ export type Record = {
   /** What the command line set. */
   overrides?: OverrideRecord[];
   artifacts: Artifact[];
+  /** Events that happened too often to be written, by kind. `egress` includes them. */
+  counted_events?: { [key: string]: number };
   /** The digest of the last event. */
   chain_head: string;
 };
@@ -353,6 +355,10 @@ export type PageEvent = {
   outcome: OutcomeKind;
   exit_code: number;
   reason: string;
+} | {
+  type: "events_counted";
+  kind: string;
+  count: number;
 } | {
   type: "lasting";
   event: LastingEvent;

@@ -9,6 +9,7 @@
 mod accept;
 mod admission;
 mod body_rules;
+mod charset;
 mod client;
 mod config;
 mod content_encoding;

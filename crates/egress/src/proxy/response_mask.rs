@@ -2,6 +2,7 @@
 //! same number of bytes, so that the framing stays.
 
 use super::admission::AdmittedConnection;
+use super::charset::strange_charset;
 use crate::credentials::ResponseRedactors;
 use crate::http1::{BodyFilter, Fields};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
@@ -10,33 +11,6 @@ use std::borrow::Cow;
 
 /// The headers in which HTTP, delta encoding (RFC 3229), gRPC and Connect name a body's encoding.
 const ENCODING_FIELDS: &[&str] = &["content-encoding", "im", "grpc-encoding", "connect-content-encoding"];
-
-/// The charset of a media type in which a value would not be written in its ASCII bytes.
-pub(super) fn strange_charset(content_type: &[u8]) -> Option<String> {
-    const ASCII_BASED: &[&str] = &[
-        "utf-8",
-        "utf8",
-        "us-ascii",
-        "ascii",
-        "iso-8859-",
-        "iso8859",
-        "latin1",
-        "windows-125",
-        "gb",
-        "big5",
-        "euc-",
-        "shift_jis",
-        "koi8-",
-    ];
-    let text = String::from_utf8_lossy(content_type).to_ascii_lowercase();
-    let parameters = text.split([';', ',']).skip(1).filter_map(|parameter| parameter.split_once('='));
-    // Parsers differ in the spaces that they accept, and in which of two charsets they use.
-    let charsets = parameters.filter(|(name, _)| matches!(name.trim(), "charset" | "charset*"));
-    charsets.map(|(_, charset)| charset.trim().trim_matches(['"', '\'']).trim().to_owned()).find(|charset| {
-        let is_readable = ASCII_BASED.iter().any(|known| charset.starts_with(known));
-        !is_readable
-    })
-}
 
 #[derive(Default)]
 pub(super) struct ResponseMask {

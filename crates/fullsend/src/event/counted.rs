@@ -13,6 +13,21 @@ use super::{FindingEvent, RunEvent};
 /// Of each kind, so many events are written, and so many bytes of them.
 const MAX_EVENTS: u64 = 10_000;
 const MAX_BYTES: u64 = 16 << 20;
+/// Of refusals, failures and findings fewer are needed to see what happened.
+const MAX_REFUSALS: u64 = 2_000;
+const REFUSALS: &[&str] = &[
+    "egress_denied",
+    "egress_failed",
+    "name_refused",
+    "model_refused",
+    "model_retry",
+    "model_fault",
+    "finding",
+    "scanner_broke",
+    "hook_missing",
+    "skill_fetch",
+    "tool_denied",
+];
 
 /// What was written of each kind, and how many further events there were.
 #[derive(Debug, Default)]
@@ -41,7 +56,8 @@ impl EventCounts {
     pub(super) fn admit(&mut self, event: &RunEvent) -> Admission {
         let Some(kind) = countable_kind(event) else { return Admission::Write };
         let count = self.kinds.entry(kind).or_default();
-        if count.further == 0 && count.written < MAX_EVENTS && count.bytes < MAX_BYTES {
+        let most = if REFUSALS.contains(&kind) { MAX_REFUSALS } else { MAX_EVENTS };
+        if count.further == 0 && count.written < most && count.bytes < MAX_BYTES {
             return Admission::Write;
         }
         count.further += 1;
@@ -119,7 +135,6 @@ mod tests {
     use super::super::log::{Emitter, read};
     use super::super::outcome::OutcomeKind;
     use super::*;
-    use crate::record;
 
     fn refused(name: &str) -> RunEvent {
         let reason = "no rule allows this host".to_owned();
@@ -135,23 +150,23 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("events.jsonl");
         let emitter = Emitter::create(&path, |_| {}).unwrap();
-        for _ in 0..MAX_EVENTS + 5_000 {
+        for _ in 0..MAX_REFUSALS + 5_000 {
             emitter.emit(refused("a.example"));
         }
         emitter.emit(finding(FindingAction::Stopped, FindingFamily::Canary));
         let stop = ModelEvent::Stop { exchange: 1, reason: "canary".to_owned() };
         emitter.emit(RunEvent::Model { event: stop });
         let before_end = read(&path).unwrap().len() as u64;
-        assert!(before_end < MAX_EVENTS + 20, "{before_end}");
+        assert!(before_end < MAX_REFUSALS + 20, "{before_end}");
         emitter.emit(RunEvent::RunFinished {
             outcome: OutcomeKind::Success,
             exit_code: 0,
             reason: String::new(),
         });
         let events = read(&path).unwrap();
-        let record = record::fold(&events);
-        assert_eq!(record.counted_events["name_refused"], 5_000);
-        assert_eq!(record.findings.values().sum::<u64>(), 1);
+        let counted = RunEvent::EventsCounted { kind: "name_refused".to_owned(), count: 5_000 };
+        assert_eq!(events[events.len() - 2].event, counted);
+        assert!(events.iter().any(|one| matches!(one.event, RunEvent::Finding(_))));
         assert!(matches!(events.last().unwrap().event, RunEvent::RunFinished { .. }));
         assert!(
             events.iter().any(|one| matches!(one.event, RunEvent::Model { event: ModelEvent::Stop { .. } }))

@@ -288,10 +288,7 @@ fn apply(record: &mut Record, envelope: &Envelope) {
         RunEvent::EventsCounted { kind, count } => count_unwritten(record, kind, count),
         RunEvent::Artifact { path, sha256, bytes } => record.artifacts.push(Artifact { path, sha256, bytes }),
         RunEvent::RunFinished { outcome, exit_code, reason } => {
-            record.finished = Some(envelope.time.clone());
-            record.outcome = Some(outcome);
-            record.exit_code = Some(exit_code);
-            record.reason = Some(reason);
+            finish(record, &envelope.time, outcome, exit_code, reason);
         }
         RunEvent::ScriptFinished { script, exit, duration_ms } => {
             record.scripts.push(ScriptRecord { script, exit, duration_ms });
@@ -323,6 +320,13 @@ fn apply(record: &mut Record, envelope: &Envelope) {
             with_attempt(record, |attempt| attempt.accepted = true);
         }
     }
+}
+
+fn finish(record: &mut Record, time: &str, outcome: OutcomeKind, exit_code: u8, reason: String) {
+    record.finished = Some(time.to_owned());
+    record.outcome = Some(outcome);
+    record.exit_code = Some(exit_code);
+    record.reason = Some(reason);
 }
 
 fn with_attempt(record: &mut Record, change: impl FnOnce(&mut AttemptRecord)) {

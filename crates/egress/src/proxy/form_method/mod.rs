@@ -7,9 +7,9 @@ mod multipart;
 mod replaced_method;
 mod urlencoded;
 
+use super::charset::strange_charset;
 use super::readings::replaces_method;
 use super::refusal::Refusal;
-use super::response_mask::strange_charset;
 use crate::http1::{Framing, RequestHead};
 use json::JsonFields;
 use multipart::MultipartFields;

@@ -1,5 +1,6 @@
 //! Requests that a server may interpret differently from the proxy: none of them gets more than the rules allow.
 
+use super::http2::{ask, asked, connected, http2_server};
 use super::lab::{Kind, LabConfig, rule, server, start_lab, talk};
 use crate::event::ConnectionDecision::{Allowed, Denied};
 
@@ -174,4 +175,20 @@ async fn completes(request: &str) -> bool {
     let answer = talk(lab.inspected(server.port).await, &request.replacen("HOST", &host, 1)).await;
     assert_eq!(lab.decisions(1).await, [Denied], "{answer}");
     answer.starts_with("HTTP/1.1 200 ")
+}
+
+#[tokio::test]
+async fn a_method_in_a_body_is_decided_in_http2() {
+    let mut config = LabConfig::new("");
+    let (port, _) = http2_server(&config).await;
+    config.policy = rule(port, RULES);
+    let lab = start_lab(config).await;
+    let mut sender = connected(&lab, port).await;
+    for (body, status) in [("a=b&_method=DELETE", 403), ("a=b&_method=get", 200)] {
+        let mut request = asked("POST", &format!("https://api.test:{port}/open/a"), body);
+        let form = "application/x-www-form-urlencoded".parse().unwrap();
+        request.headers_mut().insert("content-type", form);
+        let (found, answer) = ask(&mut sender, request).await;
+        assert_eq!(found, status, "{body}: {answer}");
+    }
 }
