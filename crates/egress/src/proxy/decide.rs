@@ -19,7 +19,7 @@ pub(super) struct DecidedRequest {
     /// Rules apply to the body: nothing is decided yet.
     pub(super) body: Option<BodyRules>,
     /// For a body in which a server may read another method.
-    pub(super) form_check: Option<FormMethodCheck>,
+    pub(super) form_check: Option<Box<FormMethodCheck>>,
 }
 
 impl DecidedRequest {
@@ -122,6 +122,6 @@ pub(super) fn decide_path(
         })
     };
     let mut decided = DecidedRequest::new(canonical.as_str(), query, &paths);
-    decided.form_check = FormMethodCheck::new(head, may_have)?;
+    decided.form_check = FormMethodCheck::new(head, may_have)?.map(Box::new);
     Ok(decided)
 }

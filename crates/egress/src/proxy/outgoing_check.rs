@@ -82,7 +82,7 @@ pub(super) struct MessageCheck {
     placeholders: Option<PlaceholderScanner>,
     watcher: MessageWatcher,
     /// For a form that may replace the method of its request.
-    form: Option<FormMethodCheck>,
+    form: Option<Box<FormMethodCheck>>,
 }
 
 impl MessageCheck {
@@ -97,7 +97,7 @@ impl MessageCheck {
     }
 
     /// Looks for a replaced method in the form too.
-    pub(super) fn with_form(self, form: Option<FormMethodCheck>) -> Self {
+    pub(super) fn with_form(self, form: Option<Box<FormMethodCheck>>) -> Self {
         Self { form, ..self }
     }
 

@@ -168,7 +168,7 @@ pub(super) fn body_too_long_to_sign() -> Refusal {
 pub(super) fn check_message(
     connection: &AdmittedConnection,
     body: &[u8],
-    form: Option<FormMethodCheck>,
+    form: Option<Box<FormMethodCheck>>,
 ) -> Result<(), Refusal> {
     let watcher = watch(connection.proxy.config.leak_watcher.as_ref(), &connection.destination);
     MessageCheck::new("body", watcher).with_form(form).refusal(body).map_or(Ok(()), Err)

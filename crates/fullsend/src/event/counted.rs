@@ -49,7 +49,7 @@ pub(super) enum Admission {
     Write,
     Count,
     /// Counted, and the count is written: at powers of two, so that a log without an end has nearly all of it.
-    CountAndReport(RunEvent),
+    CountAndReport(Box<RunEvent>),
 }
 
 impl EventCounts {
@@ -65,7 +65,7 @@ impl EventCounts {
             return Admission::Count;
         }
         count.reported = count.further;
-        Admission::CountAndReport(counted(kind, count.further))
+        Admission::CountAndReport(Box::new(counted(kind, count.further)))
     }
 
     pub(super) fn written(&mut self, event: &RunEvent, bytes: usize) {
@@ -159,7 +159,7 @@ mod tests {
         let before_end = read(&path).unwrap().len() as u64;
         assert!(before_end < MAX_REFUSALS + 20, "{before_end}");
         emitter.emit(RunEvent::RunFinished {
-            outcome: OutcomeKind::Success,
+            outcome: OutcomeKind::Completed,
             exit_code: 0,
             reason: String::new(),
         });

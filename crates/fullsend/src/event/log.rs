@@ -114,7 +114,7 @@ impl Emitter {
         match log.counts.admit(&event) {
             Admission::Write => {}
             Admission::Count => return,
-            Admission::CountAndReport(count) => return self.append(&mut log, count),
+            Admission::CountAndReport(count) => return self.append(&mut log, *count),
         }
         if matches!(event, RunEvent::RunFinished { .. }) {
             for count in log.counts.unreported() {
