@@ -29,6 +29,7 @@ mod egress;
 mod examples;
 mod expired_tokens;
 mod explained;
+mod fallback;
 mod fields;
 mod first_mistakes;
 #[path = "session/fixture.rs"]
