@@ -129,7 +129,7 @@ fn images_are_pulled_through_it() {
         return;
     }
     let layer = Layer::default().file("usr/share/mark", "from the registry\n").bytes();
-    let image = ImageParts::new(&[layer.clone()], vec![pack(&layer, Packing::Gzip)]);
+    let image = ImageParts::new(std::slice::from_ref(&layer), vec![pack(&layer, Packing::Gzip)]);
     let registry = FakeRegistry::of(image.replies());
     let port = registry.host.rsplit(':').next().unwrap().parse().unwrap();
     for tls in [ProxyTls::Plain, ProxyTls::Tls] {
