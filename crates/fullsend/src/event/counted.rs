@@ -102,7 +102,7 @@ fn countable_kind(event: &RunEvent) -> Option<&'static str> {
         }),
         RunEvent::Egress { event: EgressEvent::NameRefused { .. } } => Some("name_refused"),
         RunEvent::Model { event } => match event {
-            ModelEvent::ModelRequest { .. } => Some("model_request"),
+            ModelEvent::ModelRequest { .. } | ModelEvent::TokensCounted { .. } => Some("model_request"),
             ModelEvent::ModelRefused { .. } => Some("model_refused"),
             ModelEvent::ModelRetry { .. } | ModelEvent::ModelFallback { .. } => Some("model_retry"),
             ModelEvent::ContextTooLong { .. } | ModelEvent::CredentialRefused { .. } => Some("model_fault"),
