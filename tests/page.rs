@@ -272,6 +272,7 @@ fn events() -> Vec<Json> {
         json!({ "type": "api_server", "name": h, "state": "ended", "detail": h }),
         json!({ "type": "kept", "files": 1, "left_out": 1, "problem": h }),
         json!({ "type": "script_finished", "script": h, "exit": 1, "duration_ms": 1 }),
+        json!({ "type": "events_counted", "kind": h, "count": 7 }),
         json!({ "type": "lasting", "event": { "kind": "command_started", "command": 1, "arguments": [h], "directory": h } }),
         json!({ "type": "step_finished", "step": "agent", "duration_ms": 1, "ok": false }),
         json!({ "type": "run_finished", "outcome": "agent_failed", "exit_code": 1, "reason": h }),

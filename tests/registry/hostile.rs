@@ -89,7 +89,7 @@ fn hostile_indexes_and_manifests_are_refused() {
     let said = refused(|image, replies| {
         replies.insert(TAG.to_owned(), manifest(image.manifest.clone(), INDEX));
     });
-    assert!(said.contains("served as another"), "{said}");
+    assert!(said.contains("names another media type than the registry"), "{said}");
     let said = refused(|image, replies| {
         let mut large: serde_json::Value = serde_json::from_slice(&image.manifest).unwrap();
         large["layers"][0]["size"] = json!(40_u64 << 30);
