@@ -211,6 +211,7 @@ function describe(event: PageEvent): Description {
     case "program": return row("run", "Program", `${event.version} ${event.place}`);
     case "image_pull": return row("run", "Image", `${event.name}: ${bytes(event.bytes)} of ${bytes(event.total_bytes)}`);
     case "skill_shadowed": return row("run", "Skill shadowed", `${event.skill} (${event.place})`, "warn");
+    case "events_counted": return row("run", "Not listed", `${event.count} more events of the kind ${event.kind}`, "warn");
     case "skill_fetch": return event.refused === ""
       ? row("run", "Skill fetched", `${event.name} from ${event.url}`)
       : row("run", "Skill refused", `${event.url}: ${event.refused}`, "warn");
