@@ -104,7 +104,6 @@ fn countable_kind(event: &RunEvent) -> Option<&'static str> {
         RunEvent::Model { event } => match event {
             ModelEvent::ModelRequest { .. } | ModelEvent::TokensCounted { .. } => Some("model_request"),
             ModelEvent::ModelRefused { .. } => Some("model_refused"),
-            ModelEvent::TokensCounted { .. } => Some("tokens_counted"),
             ModelEvent::ModelRetry { .. } | ModelEvent::ModelFallback { .. } => Some("model_retry"),
             ModelEvent::ContextTooLong { .. } | ModelEvent::CredentialRefused { .. } => Some("model_fault"),
             // One without tokens and without a price costs nothing.
