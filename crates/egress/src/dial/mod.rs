@@ -149,7 +149,8 @@ impl Dialer {
     /// gets the name.
     pub async fn connect(&self, host: &str, addresses: &[IpAddr], port: u16) -> Result<TcpStream, DialError> {
         match self.proxy_for(host, port).filter(|_| self.is_proxied(host, port)) {
-            Some(proxy) => self.connect_through(proxy, host, port).await,
+            // Every connection would need the space of a second handshake, and few hosts have a proxy.
+            Some(proxy) => Box::pin(self.connect_through(proxy, host, port)).await,
             None => self.connect_directly(host, addresses, port).await,
         }
     }
