@@ -60,6 +60,7 @@ const NOT_TRIED: &[(&str, &str)] = &[
     ("run_finished", "tried in a test of its own: what had happened stands"),
     ("review_requested", "tried in a test of its own: only a run that the guard ended asks for it"),
     ("program", "needs a runtime with a program of its own"),
+    ("events_counted", "needs thousands of events; `counted_events` tries it"),
     (
         "skill_shadowed",
         "needs two skills of one name; said beside the other events of the bootstrap, which are tried",

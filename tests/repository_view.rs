@@ -119,10 +119,38 @@ fn borrowed_objects_are_found() {
         let Some(()) = make(&world, "lender") else { return };
         let lender = world.path("lender");
         let borrower = world.path("repo");
+        open_to_everyone(&world.path(""));
         let arguments = ["clone", "-q", "--shared", lender.to_str().unwrap(), borrower.to_str().unwrap()];
         git(&world.path("home"), &arguments).unwrap();
         let Some(ran) = shown(&world, who, "git log --format=%s && git fsck 2>&1") else { continue };
         assert_eq!(ran.out, "first\n", "{}", ran.err);
+    }
+}
+
+fn open_to_everyone(path: &Path) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Whoever writes the alternates may also change the modes of the repository's own directories.
+#[test]
+fn objects_of_a_private_repository_are_not_borrowed() {
+    for who in BOTH {
+        for private in ["vault", "vault/hidden", "vault/hidden/.git", "vault/hidden/.git/objects"] {
+            let world = World::new();
+            let Some(()) = make(&world, "repo") else { return };
+            let Some(()) = make(&world, "vault/hidden") else { return };
+            open_to_everyone(&world.path(""));
+            let store = world.path("vault/hidden/.git/objects").display().to_string();
+            world.write("repo/.git/objects/info/alternates", format!("{store}\n"));
+            let script = format!("test -e {store}/info && echo visible; true");
+            let Some(ran) = shown(&world, who, &script) else { continue };
+            assert_eq!(ran.out, "visible\n", "an open store is borrowed: {}", ran.err);
+            let only_owner = || fs::Permissions::from_mode(0o700);
+            fs::set_permissions(world.path(private), only_owner()).unwrap();
+            fs::set_permissions(world.path("repo/.git/objects"), only_owner()).unwrap();
+            let ran = shown(&world, who, &script).unwrap();
+            assert_eq!(ran.out, "", "{private}: {}", ran.err);
+        }
     }
 }
 
@@ -139,6 +167,7 @@ fn a_repository_does_not_choose_directories_of_the_host_by_its_alternates() {
         let world = World::new();
         let Some(()) = make(&world, "repo") else { return };
         let Some(()) = make(&world, "lender") else { return };
+        open_to_everyone(&world.path(""));
         let plain = private(&world, "private");
         let shaped = private(&world, "shaped/objects");
         world.write("shaped/HEAD", "ref: refs/heads/main\n");

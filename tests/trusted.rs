@@ -91,6 +91,36 @@ fn the_ci_s_variables_choose_the_base() {
     assert!(!world.run(&["list"]).out.contains("added"));
 }
 
+/// The remote of a submodule is what the pull request says it is.
+#[test]
+fn a_submodule_does_not_choose_the_base() {
+    let (world, _) = pull_request();
+    let (evil, _) = pull_request();
+    std::fs::rename(evil.path("repo"), world.path("repo/lib")).unwrap();
+    let lib = world.path("repo/lib").display().to_string();
+    git(&world, &["-C", &lib, "update-ref", "refs/remotes/origin/main", "HEAD"]);
+    let world = world.env("GITHUB_ACTIONS", "true").env("GITHUB_BASE_REF", "main");
+    assert_eq!(model(&world, &["--repo", &lib]), "base");
+}
+
+#[test]
+fn a_pull_request_of_another_ci_needs_a_reference() {
+    let (world, base) = pull_request();
+    let mut world = world;
+    for (name, value) in [("CHANGE_TARGET", "main"), ("TRAVIS_PULL_REQUEST", "7"), ("BITBUCKET_PR_ID", "1")] {
+        world = world.env(name, value);
+        let ran = world.run(&["check", "triage"]);
+        assert!(ran.code == 4 && ran.err.contains(name) && ran.err.contains("--config-ref"), "{}", ran.all());
+        assert_eq!(model(&world, &["--config-ref", &base]), "base");
+        world = world.without(name);
+    }
+    let world = world.env("TRAVIS_PULL_REQUEST", "false").env("CI", "true");
+    let explained = world.run(&["explain", "triage", "model"]).out;
+    assert!(explained.contains("head"), "no pull request: {explained}");
+    let world = world.env("GITLAB_CI", "true").env("CI_MERGE_REQUEST_DIFF_BASE_SHA", "HEAD");
+    assert_eq!(world.run(&["check", "triage"]).code, 4, "only a commit is a base");
+}
+
 #[test]
 fn a_base_that_was_not_fetched_is_missing() {
     let (world, _) = pull_request();

@@ -116,7 +116,9 @@ impl ConfigurationOptions {
     /// The repository around the place that the caller names or is in, and the commit that decides about it.
     fn locate(&self) -> Result<(PathBuf, Option<Trusted>), Failure> {
         let start = self.start()?;
-        let top = start.ancestors().find(|path| path.join(".git").exists());
+        let mut repositories = start.ancestors().filter(|path| path.join(".git").exists());
+        // What a CI says of its base is about the repository that it checked out. A pull request chooses the submodules.
+        let top = if detect_forge().is_some() { repositories.last() } else { repositories.next() };
         if let Some(trusted) = self.trusted(top)? {
             let repository = trusted.repository(&start)?;
             return Ok((repository, Some(trusted)));
@@ -148,7 +150,7 @@ impl ConfigurationOptions {
             Some(given) => Some(given.clone()),
             None => match detect_forge() {
                 Some(forge) => trusted_base::reference(forge, &variable, top.is_some())?,
-                None => None,
+                None => trusted_base::refuse_other_ci(&variable).map(|()| None)?,
             },
         };
         let Some(reference) = reference else { return Ok(None) };

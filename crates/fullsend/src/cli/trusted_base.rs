@@ -27,6 +27,18 @@ const OWN_EVENTS: &[&str] = &[
 /// The same for the sources of GitLab's pipelines and `CI_COMMIT_SHA`.
 const OWN_SOURCES: &[&str] = &["api", "push", "schedule", "trigger", "web"];
 
+/// What other CIs set for a pull request: Jenkins, Azure Pipelines, Bitbucket, Buildkite, CircleCI, Drone, Travis CI, AppVeyor.
+const PULL_REQUEST_VARIABLES: &[&str] = &[
+    "CHANGE_TARGET",
+    "SYSTEM_PULLREQUEST_PULLREQUESTID",
+    "BITBUCKET_PR_ID",
+    "BUILDKITE_PULL_REQUEST",
+    "CIRCLE_PULL_REQUEST",
+    "DRONE_PULL_REQUEST",
+    "TRAVIS_PULL_REQUEST",
+    "APPVEYOR_PULL_REQUEST_NUMBER",
+];
+
 /// The variables of the CI.
 type Variables<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
@@ -54,6 +66,20 @@ pub fn reference(
     }
 }
 
+/// Stops in a pull request of a CI that does not name its base in a way that can be trusted.
+pub fn refuse_other_ci(variable: &Variables<'_>) -> Result<(), Failure> {
+    let is_set = |name: &&&str| variable(name).is_some_and(|value| !matches!(value.as_str(), "" | "false"));
+    match PULL_REQUEST_VARIABLES.iter().find(is_set) {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!(
+                "{name} says that this is a pull request, and this CI names no base that can be trusted"
+            );
+            Err(Failure::new(Exit::Missing, message).help(HELP))
+        }
+    }
+}
+
 fn on_github(event: Option<&str>, variable: &Variables<'_>) -> Result<Option<String>, Failure> {
     if let Some(base) = variable("GITHUB_BASE_REF") {
         // `refs/remotes/origin/HEAD` is another name for the default branch, whatever the branch `HEAD` holds.
@@ -70,7 +96,7 @@ fn on_github(event: Option<&str>, variable: &Variables<'_>) -> Result<Option<Str
 
 fn on_gitlab(source: Option<&str>, variable: &Variables<'_>) -> Option<String> {
     if let Some(base) = variable("CI_MERGE_REQUEST_DIFF_BASE_SHA") {
-        return Some(base);
+        return Some(base).filter(|base| is_commit_id(base));
     }
     let is_own = source.is_some_and(|source| OWN_SOURCES.contains(&source))
         && variable("CI_OPEN_MERGE_REQUESTS").is_none()

@@ -1,7 +1,7 @@
 //! Which directories of the host a repository may lead to. An attacker may have written the repository: its `.git`
 //! file, its `commondir` and its alternates can name any directory. A directory belongs to the repository only if it
-//! names the repository in return. Objects of another repository may be used only if it has the same owner and is at
-//! least as readable.
+//! names the repository in return. Objects of another repository may be used only if it has the same owner and everyone
+//! may read it.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -78,13 +78,12 @@ const MAX_ENTRIES: usize = 1_000_000;
 const MAX_DEPTH: usize = 4;
 
 /// The paths to hide in an object store that `objects` borrows from; `None` if it may not be borrowed from: it is not
-/// the store of a repository, belongs to another user, or is readable by fewer users than the repository.
+/// the store of a repository, belongs to another user, or is private.
 pub(super) fn borrowable(objects: &Path, store: &Path) -> Result<Option<Vec<PathBuf>>, RepositoryError> {
     let (Ok(own), Ok(other)) = (fs::metadata(objects), fs::metadata(store)) else { return Ok(None) };
     let is_store =
         store.file_name() == Some(OsStr::new("objects")) && store.parent().is_some_and(is_git_directory);
-    let is_as_open = own.mode() & 0o055 & !other.mode() == 0;
-    if !is_store || own.uid() != other.uid() || !is_as_open {
+    if !is_store || own.uid() != other.uid() || !is_open(store) {
         return Ok(None);
     }
     let mut hidden: Vec<PathBuf> = Vec::new();
@@ -105,6 +104,14 @@ pub(super) fn borrowable(objects: &Path, store: &Path) -> Result<Option<Vec<Path
         source: error.into_io(),
     })?;
     Ok(Some(hidden))
+}
+
+/// Whether everyone may read a store. The modes of the repository's own directories say nothing: whoever writes its
+/// alternates may change them too.
+fn is_open(store: &Path) -> bool {
+    store
+        .ancestors()
+        .all(|directory| fs::metadata(directory).is_ok_and(|about| about.mode() & 0o005 == 0o005))
 }
 
 fn is_hex(text: &str) -> bool {

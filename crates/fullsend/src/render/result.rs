@@ -4,6 +4,7 @@
 use serde_json::Value as Json;
 
 use super::diagnostics::clean_text;
+use super::workflow_commands::neutralise_json;
 
 /// A JSON document as text that reads back as the same document. Characters that a terminal or a CI would obey are
 /// written as escapes.
@@ -15,9 +16,7 @@ pub fn json(document: &Json) -> String {
             letter => text.push(letter),
         }
     }
-    // GitHub's runner executes `##[` anywhere in a line. In JSON it can only be inside a string, where an escape means
-    // the same text.
-    text.replace("##[", "#\\u0023[")
+    neutralise_json(&text).into_owned()
 }
 
 /// A JSON document as plain text: strings as they are, the fields of an object one after another.

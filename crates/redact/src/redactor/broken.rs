@@ -1,7 +1,10 @@
 //! Takes out what breaks an encoded value into lines: line ends, as they are or escaped, and the spaces, quotes and commas
-//! beside them. The rest is searched as if the value had never been broken.
+//! beside them. Characters that are written as escapes of URLs, HTML, JSON or source code are read. The rest is searched as if
+//! the value had never been broken or escaped.
 
 use std::ops::Range;
+
+use super::escape;
 
 /// A shorter form would be found in ordinary words with spaces between them.
 pub(super) const MIN_FORM: usize = 12;
@@ -16,16 +19,29 @@ const AFTER_BACKSLASH: &[&[u8]] = &[b"n", b"r", b"t", b"u000a", b"u000d", b"u000
 /// Bytes without what breaks values.
 pub(super) struct Joined {
     pub(super) bytes: Vec<u8>,
-    /// For each unbroken run: where it begins in `bytes` and where it was.
-    starts: Vec<(usize, usize)>,
+    /// Where each unbroken run was.
+    runs: Vec<Run>,
+}
+
+struct Run {
+    /// Where it begins in the joined bytes.
+    joined: usize,
+    /// Where it was.
+    original: usize,
+    /// How long one escaped character was written; 1 for plain bytes.
+    width: usize,
 }
 
 impl Joined {
+    fn run_at(&self, at: usize) -> (&Run, usize) {
+        let next = self.runs.partition_point(|run| run.joined <= at);
+        (&self.runs[next - 1], next)
+    }
+
     /// Where a byte was.
     pub(super) fn place(&self, at: usize) -> usize {
-        let run = self.starts.partition_point(|(joined, _)| *joined <= at) - 1;
-        let (joined, original) = self.starts[run];
-        original + (at - joined)
+        let (run, _) = self.run_at(at);
+        run.original + (at - run.joined)
     }
 
     /// Where the bytes of a range were, without what broke them.
@@ -33,9 +49,9 @@ impl Joined {
         let mut pieces = Vec::new();
         let mut at = range.start;
         while at < range.end {
-            let next = self.starts.partition_point(|(joined, _)| *joined <= at);
-            let end = self.starts.get(next).map_or(range.end, |(joined, _)| range.end.min(*joined));
-            pieces.push(self.place(at)..self.place(end - 1) + 1);
+            let (run, next) = self.run_at(at);
+            let end = self.runs.get(next).map_or(range.end, |next| range.end.min(next.joined));
+            pieces.push(self.place(at)..self.place(end - 1) + run.width);
             at = end;
         }
         pieces
@@ -43,34 +59,64 @@ impl Joined {
 }
 
 pub(super) fn join(bytes: &[u8]) -> Joined {
-    let mut joined = Joined { bytes: Vec::with_capacity(bytes.len()), starts: Vec::new() };
+    let mut joined = Joined { bytes: Vec::with_capacity(bytes.len()), runs: Vec::new() };
     let mut at = 0;
     let mut was_broken = true;
     while at < bytes.len() {
-        let length = if MAY_BREAK[usize::from(bytes[at])] { break_at(&bytes[at..]) } else { 0 };
-        if length > 0 {
-            at += length;
-            was_broken = true;
-            continue;
+        let piece = if MAY_BREAK[usize::from(bytes[at])] { piece_at(&bytes[at..]) } else { Piece::Plain };
+        let (length, byte) = match piece {
+            Piece::Break(length) => {
+                at += length;
+                was_broken = true;
+                continue;
+            }
+            Piece::Escaped(byte, length) => (length, byte),
+            Piece::Plain => (1, bytes[at]),
+        };
+        if was_broken || length > 1 {
+            joined.runs.push(Run { joined: joined.bytes.len(), original: at, width: length });
         }
-        if was_broken {
-            joined.starts.push((joined.bytes.len(), at));
-            was_broken = false;
-        }
-        joined.bytes.push(bytes[at]);
-        at += 1;
+        was_broken = length > 1;
+        joined.bytes.push(byte);
+        at += length;
     }
     joined
 }
 
+enum Piece {
+    /// So many bytes break a value.
+    Break(usize),
+    /// A character that is written as an escape, and how long that is.
+    Escaped(u8, usize),
+    Plain,
+}
+
+fn piece_at(rest: &[u8]) -> Piece {
+    match escape::read(rest) {
+        Some((byte, length)) if MARKS.contains(&byte) => Piece::Break(length),
+        Some((byte, length)) => Piece::Escaped(byte, length),
+        None if escape::is_cut_off(rest) => Piece::Break(rest.len()),
+        None => match break_at(rest) {
+            0 => Piece::Plain,
+            length => Piece::Break(length),
+        },
+    }
+}
+
+/// They are taken out wherever they are, plain or escaped.
+const MARKS: &[u8] = b" \t\r\n\"',:=|>\\";
+
+/// The marks, and where an escape begins.
 const MAY_BREAK: [bool; 256] = {
     let mut table = [false; 256];
-    let marks = b" \t\r\n\"',:=|>\\%&<";
     let mut at = 0;
-    while at < marks.len() {
-        table[marks[at] as usize] = true;
+    while at < MARKS.len() {
+        table[MARKS[at] as usize] = true;
         at += 1;
     }
+    table[b'%' as usize] = true;
+    table[b'&' as usize] = true;
+    table[b'<' as usize] = true;
     table
 };
 
@@ -79,14 +125,14 @@ fn break_at(rest: &[u8]) -> usize {
     match rest[0] {
         b'\\' => {
             let slashes = rest.iter().take_while(|byte| **byte == b'\\').count();
-            slashes + escape(&rest[slashes..], AFTER_BACKSLASH)
+            slashes + line_end(&rest[slashes..], AFTER_BACKSLASH)
         }
-        b'%' | b'&' | b'<' => escape(rest, ESCAPED),
+        b'%' | b'&' | b'<' => line_end(rest, ESCAPED),
         _ => 1,
     }
 }
 
-fn escape(rest: &[u8], known: &[&[u8]]) -> usize {
+fn line_end(rest: &[u8], known: &[&[u8]]) -> usize {
     let fits = |known: &&&[u8]| {
         let length = known.len().min(rest.len());
         rest[..length].eq_ignore_ascii_case(&known[..length])
@@ -106,12 +152,18 @@ mod tests {
         };
         check("ab\r\ncd", "abcd");
         check("ab\\n\\\\ncd\\/e", "abcd/e");
-        check("a%0Ab%41&#10;c<br/>d<b>", "ab%41cd<b");
+        check("a%0Ab%41&#10;c<br/>d<b>", "abAcd<b");
+        check("l&#97;b&#x2F;c&plus;\\u002bd\\x65\\/f%2B&amp;amp", "lab/c++de/f+&amp");
+        check("ab&#4", "ab");
+        check("ab&#400;&unknown;%zz", "ab&#400;&unknown;%zz");
         check("ab\\u00", "ab");
         check("ab%0", "ab");
         let joined = join(b"x ab\ncd y");
         assert_eq!(joined.pieces(&(1..5)), [2..4, 5..7]);
         assert_eq!(joined.place(3), 5);
         assert_eq!(joined.pieces(&(0..1)).first(), Some(&(0..1)));
+        let joined = join(b"x %61bc&#100;e");
+        assert_eq!(joined.bytes, b"xabcde");
+        assert_eq!(joined.pieces(&(1..6)), [2..5, 5..7, 7..13, 13..14]);
     }
 }

@@ -4,6 +4,7 @@
 mod broken;
 mod continued;
 mod encoded;
+mod escape;
 pub(crate) mod find_known;
 pub(crate) mod forms;
 mod json;

@@ -152,6 +152,53 @@ mod tests {
         }
     }
 
+    /// As Go, Mustache and other encoders of HTML, URLs and JSON write them, and as somebody who hides them would.
+    #[test]
+    fn values_with_escaped_characters_are_overwritten() {
+        let value = "lab+secret/val&ue=7731Qz==";
+        let redactor = Redactor::with_known([("TOKEN", value)]).unwrap();
+        let some = |escape: &dyn Fn(u8) -> String, every: usize| -> String {
+            let one = |(at, byte): (usize, u8)| {
+                if at % every == 0 { escape(byte) } else { char::from(byte).to_string() }
+            };
+            value.bytes().enumerate().map(one).collect()
+        };
+        let mut texts = vec![
+            "lab&#43;secret/val&amp;ue=7731Qz==".to_owned(),
+            "lab+secret&#x2F;val&amp;ue&#x3D;7731Qz&#x3D;&#x3D;".to_owned(),
+            "lab&plus;secret&sol;val&amp;ue&equals;7731Qz&equals;&equals;".to_owned(),
+            "lab%2bsecret%2Fval%26ue%3D7731Qz%3d%3D".to_owned(),
+            "lab\\u002bsecret\\/val\\u0026ue\\u003d7731Qz==".to_owned(),
+        ];
+        for every in [1, 2, 5] {
+            texts.push(some(&|byte| format!("&#{byte};"), every));
+            texts.push(some(&|byte| format!("&#x{byte:05x};"), every));
+            texts.push(some(&|byte| format!("%{byte:02x}"), every));
+            texts.push(some(&|byte| format!("\\u{byte:04X}"), every));
+            texts.push(some(&|byte| format!("\\x{byte:02x}"), every));
+        }
+        for text in texts {
+            let whole = format!("x {text} y");
+            for size in [whole.len(), 7, 1] {
+                let mut masker = StreamMasker::default();
+                let mut out: Vec<u8> = whole
+                    .as_bytes()
+                    .chunks(size)
+                    .flat_map(|portion| masker.push(&redactor, portion))
+                    .collect();
+                out.extend(masker.flush(&redactor));
+                let shown = String::from_utf8(out).unwrap();
+                assert_eq!(shown.len(), whole.len());
+                let kept = broken_out(&shown);
+                assert!(!kept.contains("secret") && !kept.contains("7731"), "{size}: {text}: {shown}");
+            }
+        }
+    }
+
+    fn broken_out(text: &str) -> String {
+        String::from_utf8_lossy(&super::super::broken::join(text.as_bytes()).bytes).into_owned()
+    }
+
     #[test]
     fn a_start_is_not_held_back_for_ever() {
         let redactor = redactor();

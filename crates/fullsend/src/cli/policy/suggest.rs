@@ -15,6 +15,7 @@ use super::edit;
 use crate::check::Checked;
 use crate::event::Envelope;
 use crate::event::log;
+use crate::render::workflow_commands::{neutralise, neutralise_json};
 use crate::resolve::layers::{Found, LayerKind};
 
 #[derive(Args, Debug)]
@@ -78,7 +79,7 @@ fn print(advice: &Advice, arguments: &Arguments) -> Result<Exit, Failure> {
             "harness": harness_file, "network": networks, "policy": policy_file, "rules": rules,
             "left_out": left_out,
         });
-        writeln!(std::io::stdout().lock(), "{object}")?;
+        writeln!(std::io::stdout().lock(), "{}", neutralise_json(&object.to_string()))?;
         return Ok(Exit::Done);
     }
     for line in &advice.left_out {
@@ -89,7 +90,8 @@ fn print(advice: &Advice, arguments: &Arguments) -> Result<Exit, Failure> {
     }
     for (file, lines) in advice.parts() {
         super::super::write_stderr(&format!("# {file}\n"));
-        write!(std::io::stdout().lock(), "{lines}")?;
+        // The names of programs come from inside the sandbox.
+        write!(std::io::stdout().lock(), "{}", neutralise(&lines))?;
     }
     Ok(Exit::Done)
 }

@@ -2,12 +2,13 @@
 //! whose digest is the recorded one is applied, by a git that reads no configuration of the repository.
 
 use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value as Json, json};
 
-use super::super::configuration::ConfigurationOptions;
+use super::super::configuration::{ConfigurationOptions, variable};
 use super::super::exit::{Exit, Failure};
 use super::{Named, find, unreadable};
 use crate::event::log::{self, sha256};
@@ -16,7 +17,7 @@ use crate::record::store::StoredRun;
 use crate::record::{self, files};
 use crate::render::diagnostics::clean_text;
 use crate::render::patch;
-use crate::render::workflow_commands::neutralise_json;
+use crate::render::workflow_commands::{neutralise, neutralise_json};
 
 #[derive(Args, Debug)]
 pub struct DiffArguments {
@@ -69,10 +70,31 @@ pub fn diff(runs: &Path, arguments: &DiffArguments) -> Result<Exit, Failure> {
         let text = String::from_utf8_lossy(&bytes).replace('\t', "    ");
         write!(out, "{}", clean_text(&text))?;
     } else {
+        if is_read_by_ci(&out)? && has_workflow_command(&bytes) {
+            return Err(workflow_command());
+        }
         // A program reads it: `git apply` needs every byte.
         out.write_all(&bytes)?;
     }
     Ok(Exit::Done)
+}
+
+/// Whether a CI reads what this command prints. It does not read files.
+fn is_read_by_ci(out: &impl AsFd) -> Result<bool, Failure> {
+    let in_ci =
+        ["CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION"].iter().any(|name| variable(name).is_some());
+    let about = rustix::fs::fstat(out).map_err(std::io::Error::from)?;
+    Ok(in_ci && rustix::fs::FileType::from_raw_mode(about.st_mode) != rustix::fs::FileType::RegularFile)
+}
+
+fn has_workflow_command(patch: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(patch);
+    neutralise(&text) != text
+}
+
+fn workflow_command() -> Failure {
+    Failure::new(Exit::Security, "the patch has text that this CI would take for a command")
+        .help("write it to a file, `fullsend runs diff > changes.patch`, or use `fullsend runs apply`")
 }
 
 pub fn apply(runs: &Path, arguments: &ApplyArguments) -> Result<Exit, Failure> {
@@ -142,5 +164,20 @@ fn no_patch(run: &StoredRun, rejected: bool) -> Failure {
     match other {
         Some(how) => failure.help(format!("it has others: `fullsend runs diff {how}` shows them")),
         None => failure.help("`fullsend runs show` shows what the run did"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_context_line_can_be_a_command() {
+        for patch in ["+a\n ::add-mask::x\n", "+a ##[error]x\n", "+a\r::error::q\n", "--- a/##vso[x]\n"] {
+            assert!(has_workflow_command(patch.as_bytes()), "{patch:?}");
+        }
+        for patch in ["+::add-mask::x\n", "-::x\n+a::b\n", " use a::b;\n"] {
+            assert!(!has_workflow_command(patch.as_bytes()), "{patch:?}");
+        }
     }
 }
