@@ -42,6 +42,8 @@ PROVISIONING, READY, ERROR = 1, 2, 3
 # Makes a root of the host's programs and a writable rest, and waits there.
 SETUP = r"""
 set -e
+# `ip` and `chroot` are in directories that only root's PATH has.
+PATH=$PATH:/usr/sbin:/sbin
 root=$1; program=$2; agent=$3
 for directory in usr bin sbin lib lib32 lib64 libx32 etc; do
   if [ -L /$directory ]; then ln -sfn "$(readlink /$directory)" $root/$directory

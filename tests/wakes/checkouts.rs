@@ -34,9 +34,8 @@ fn publish(stage: &Stage, repositories: &Path, name: &str, marker: &str) {
     git(&repository, &["push", "--quiet", "--force", bare, "HEAD:refs/heads/main"]);
 }
 
-fn one_worker_serves_many_repositories() {
-    let repositories = tempfile::tempdir().unwrap();
-    let site = Site::start(repositories.path());
+/// A store that all workers share, and an agent that remembers the marker of its checkout.
+fn stage_of_fleet(site: &Site) -> Stage {
     let copies = shell("cp marker.txt /sandbox/workspace/session/marker.md");
     let mut stage = Stage::new(&[when(EVERY_WAKE, json!([copies, finish(sleeps("Done."))]))]);
     let world = std::mem::replace(&mut stage.world, World::new());
@@ -45,8 +44,16 @@ fn one_worker_serves_many_repositories() {
     let roots = world.path("ca.pem");
     stage.world = world
         .env("FULLSEND_SESSION_STORE", store.to_str().unwrap())
-        .env("SSL_CERT_FILE", roots.to_str().unwrap())
-        .env("FLEET_TOKEN", "a-token-of-the-fleet");
+        .env("SSL_CERT_FILE", roots.to_str().unwrap());
+    stage
+}
+
+fn one_worker_serves_many_repositories() {
+    let repositories = tempfile::tempdir().unwrap();
+    let site = Site::start(repositories.path());
+    let mut stage = stage_of_fleet(&site);
+    let world = std::mem::replace(&mut stage.world, World::new());
+    stage.world = world.env("FLEET_TOKEN", "a-token-of-the-fleet");
     let repository = stage.world.path("repo");
     git(&repository, &["init", "--quiet"]);
     git(&repository, &["remote", "add", "origin", "https://example.com/elsewhere.git"]);
@@ -96,15 +103,7 @@ fn a_worker_fetches_the_repositories_of_its_sessions() {
 fn a_session_works_on_its_branch_with_the_harness_of_the_default_branch() {
     let repositories = tempfile::tempdir().unwrap();
     let site = Site::start(repositories.path());
-    let copies = shell("cp marker.txt /sandbox/workspace/session/marker.md");
-    let mut stage = Stage::new(&[when(EVERY_WAKE, json!([copies, finish(sleeps("Done."))]))]);
-    let world = std::mem::replace(&mut stage.world, World::new());
-    world.write("ca.pem", &site.certificate);
-    let store = world.path("shared.db");
-    let roots = world.path("ca.pem");
-    stage.world = world
-        .env("FULLSEND_SESSION_STORE", store.to_str().unwrap())
-        .env("SSL_CERT_FILE", roots.to_str().unwrap());
+    let stage = stage_of_fleet(&site);
     let repository = stage.world.path("repo");
     git(&repository, &["init", "--quiet"]);
     git(&repository, &["remote", "add", "origin", &site.url("git/one.git")]);
