@@ -142,7 +142,9 @@ fn unpacks_as_a_wheel(world: &World, wheel: &Path, expected: &str) {
     ]);
     let installed = pip.arg(&target).arg(wheel).env("HOME", world.path("home")).output().unwrap();
     let binary = if installed.status.success() {
-        target.join("bin/fullsend")
+        // Debian's own pip installs below `local`.
+        let places = [target.join("bin/fullsend"), target.join("local/bin/fullsend")];
+        places.into_iter().find(|place| place.exists()).unwrap()
     } else {
         done(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg(&target));
         let scripts = target.join(format!("fullsend-{}.data/scripts/fullsend", env!("CARGO_PKG_VERSION")));
