@@ -206,14 +206,21 @@ fn a_shared_budget_shortens_then_refuses_and_gets_back_what_was_not_spent() {
     gateway.ask(&long).unwrap();
     let asked = gateway.bodies.lock().unwrap()[0]["max_tokens"].as_u64().unwrap();
     assert!((1024..=2000).contains(&asked), "{asked}");
+    // The answer is settled after its last byte.
+    let warned = (0..200).find_map(|_| {
+        let warning = gateway.events().into_iter().find_map(|event| match event {
+            ModelEvent::BudgetWarning { spent } => Some(spent),
+            _ => None,
+        });
+        if warning.is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        warning
+    });
+    assert!(warned.unwrap().contains("(`budget.day_usd`)"));
     let state = *budget.0.lock().unwrap();
     assert_eq!(state.reserved, Money(0));
     assert!(state.spent > Money::from_usd(0.97).unwrap(), "{state:?}");
-    let warned = gateway.events().into_iter().find_map(|event| match event {
-        ModelEvent::BudgetWarning { spent } => Some(spent),
-        _ => None,
-    });
-    assert!(warned.unwrap().contains("(`budget.day_usd`)"));
 
     budget.0.lock().unwrap().spent = state.limit;
     let error = gateway.ask(&long).unwrap_err().to_string();
