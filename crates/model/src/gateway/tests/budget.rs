@@ -213,7 +213,7 @@ fn a_shared_budget_shortens_then_refuses_and_gets_back_what_was_not_spent() {
             _ => None,
         });
         if warning.is_none() {
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(10));
         }
         warning
     });
