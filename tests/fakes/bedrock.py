@@ -4,18 +4,16 @@ its date, the form of the body, and answers in the event stream's framing.
 Argument: the result that it hands in. Prints its port. Every request that it takes is one JSON line on standard output; a
 request that breaks a rule gets an error as AWS writes it.
 """
-import base64
 import datetime
 import hashlib
 import hmac
 import json
 import re
-import struct
 import sys
-import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import quote
 
+from amazon_frames import framed
 from claude import answer, events
 
 KEYS = {"AKIAFAKEFAKEFAKE0001": "secret/of+the-fake-key-for-the-tests-0001"}
@@ -64,16 +62,6 @@ def problem(handler, body):
 
 
 RESULT = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {"summary": "done by Bedrock"}
-
-
-def framed(event):
-    payload = json.dumps({"bytes": base64.b64encode(json.dumps(event).encode()).decode(), "p": "abcd"}).encode()
-    headers = b""
-    for name, value in {":event-type": "chunk", ":content-type": "application/json", ":message-type": "event"}.items():
-        headers += struct.pack("!B", len(name)) + name.encode() + struct.pack("!BH", 7, len(value)) + value.encode()
-    start = struct.pack("!II", 16 + len(headers) + len(payload), len(headers))
-    message = start + struct.pack("!I", zlib.crc32(start)) + headers + payload
-    return message + struct.pack("!I", zlib.crc32(message))
 
 
 class Bedrock(BaseHTTPRequestHandler):

@@ -5,13 +5,12 @@ one tool; is overloaded once, and calls two tools at once; breaks off once, and 
 Every answer says that some of the request came from the cache. `denied` refuses the key, `long` the length of the conversation.
 Prints its port. Every request that it takes is one JSON line on standard output: what it saw, and what it did.
 """
-import base64
 import json
-import struct
 import sys
 import threading
-import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from amazon_frames import framed
 
 MODE, RESULT = sys.argv[1], json.loads(sys.argv[2])
 USAGE = {"input": 100, "cached": 5, "output": 10}
@@ -152,16 +151,6 @@ def chat(blocks):
                                              "total_tokens": total + USAGE["output"]}}
 
 
-def amazon_frame(event):
-    payload = json.dumps({"bytes": base64.b64encode(json.dumps(event).encode()).decode()}).encode()
-    headers = b""
-    for name, value in {":event-type": "chunk", ":content-type": "application/json", ":message-type": "event"}.items():
-        headers += struct.pack("!B", len(name)) + name.encode() + struct.pack("!BH", 7, len(value)) + value.encode()
-    start = struct.pack("!II", 16 + len(headers) + len(payload), len(headers))
-    message = start + struct.pack("!I", zlib.crc32(start)) + headers + payload
-    return message + struct.pack("!I", zlib.crc32(message))
-
-
 class Model(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -224,7 +213,7 @@ class Model(BaseHTTPRequestHandler):
         self.end_headers()
         for event in events:
             if is_amazon:
-                self.wfile.write(amazon_frame(event))
+                self.wfile.write(framed(event))
             else:
                 name = f"event: {event['type']}\n" if "type" in event else ""
                 self.wfile.write(f"{name}data: {json.dumps(event)}\n\n".encode())

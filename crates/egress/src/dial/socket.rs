@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Both ends are of this process: nobody else's connection is accepted.
+/// This process makes both ends. A connection of another process is not accepted.
 pub(super) async fn of_stream<S>(mut stream: S) -> io::Result<TcpStream>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

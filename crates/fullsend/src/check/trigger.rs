@@ -1,4 +1,4 @@
-//! The `trigger` of a harness: an invalid expression would never start the harness, and nobody would notice.
+//! The `trigger` of a harness: an invalid expression would never start the harness, without any error.
 
 use trigger::Trigger;
 use yaml::{At, Diagnostic};

@@ -186,7 +186,7 @@ fn scan_texts(texts: &Texts, origin: Origin) -> Result<Exit, Failure> {
     Err(Failure::new(Exit::Missing, absent.join("\n")))
 }
 
-/// The file does not exist: nobody can read it.
+/// The file does not exist.
 fn is_absent(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
     matches!(error.kind(), NotFound | NotADirectory | IsADirectory)
@@ -259,7 +259,7 @@ fn scan_addresses(addresses: &Addresses) -> Result<Exit, Failure> {
     let origin = addresses.origin;
     let look = |file: String| {
         let Findings { open: findings, waived } = judge.address(&file);
-        // Somebody is about to open this address, so a finding of severity high or more blocks it.
+        // The address is about to be opened, so a finding of severity high or more blocks it.
         let verdict = match shell::denies(&findings, redact::Severity::High) {
             Some(_) => FileVerdict::Blocked,
             None if findings.is_empty() && waived.is_empty() => FileVerdict::Clean,

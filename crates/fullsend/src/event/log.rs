@@ -47,6 +47,20 @@ struct Log {
     counts: EventCounts,
 }
 
+impl Log {
+    /// An empty log.
+    fn new(file: File) -> Self {
+        Self {
+            file,
+            seq: 0,
+            head: GENESIS.to_owned(),
+            failure: None,
+            redactor: None,
+            counts: EventCounts::default(),
+        }
+    }
+}
+
 impl Emitter {
     /// Starts a new log. `listener` gets every event after it was written.
     pub fn create(
@@ -57,29 +71,13 @@ impl Emitter {
         // Locked while this process lives: if the log can be locked, it has no runner. `StoredRun::is_alive` takes the
         // lock for a moment to test this, so wait for it.
         rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
-        let log = Log {
-            file,
-            seq: 0,
-            head: GENESIS.to_owned(),
-            failure: None,
-            redactor: None,
-            counts: EventCounts::default(),
-        };
-        Ok(Self { log: Arc::new(Mutex::new(log)), listener: Arc::new(listener) })
+        Ok(Self { log: Arc::new(Mutex::new(Log::new(file))), listener: Arc::new(listener) })
     }
 
     /// Writes no log, for a scan outside of a run.
     pub fn discarding() -> std::io::Result<Self> {
         let file = File::options().append(true).open("/dev/null")?;
-        let log = Log {
-            file,
-            seq: 0,
-            head: GENESIS.to_owned(),
-            failure: None,
-            redactor: None,
-            counts: EventCounts::default(),
-        };
-        Ok(Self { log: Arc::new(Mutex::new(log)), listener: Arc::new(|_| {}) })
+        Ok(Self { log: Arc::new(Mutex::new(Log::new(file))), listener: Arc::new(|_| {}) })
     }
 
     /// Continues a log whose runner is gone. An unfinished last line is cut off.

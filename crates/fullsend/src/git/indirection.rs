@@ -106,8 +106,8 @@ pub(super) fn borrowable(objects: &Path, store: &Path) -> Result<Option<Vec<Path
     Ok(Some(hidden))
 }
 
-/// Whether everyone may read a store. The modes of the repository's own directories say nothing: whoever writes its
-/// alternates may change them too.
+/// Whether everyone may read a store. The modes of the repository's own directories do not count: an attacker who
+/// writes its alternates can change them too.
 fn is_open(store: &Path) -> bool {
     store
         .ancestors()

@@ -29,7 +29,7 @@ pub fn serve(stream: UnixStream, owner: &OwnedSandbox) {
         return;
     }
     let Ok(Some((request, descriptors))) = channel::receive::<OwnerRequest>(&stream) else { return };
-    // The client may be gone; then nobody needs the answer.
+    // If the client is gone, the answer is not needed.
     match request {
         OwnerRequest::Exec(spec) => exec(&stream, owner, &spec, descriptors),
         OwnerRequest::Remove => owner.remove(stream),

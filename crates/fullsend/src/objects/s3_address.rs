@@ -36,7 +36,7 @@ impl fmt::Display for S3Address {
 impl S3Address {
     /// `s3://BUCKET[/PREFIX][?region=R&endpoint=URL&addressing=host|path]`.
     pub fn parse(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
-        // The message must not repeat a credential that somebody wrote into the address.
+        // The message must not repeat a credential in the address.
         let shown = text.rsplit_once('@').map_or(text, |(_, place)| place);
         let wrong = |why: &str| format!("`{shown}` is not an address of objects: {why}");
         let rest =

@@ -16,7 +16,7 @@ use sandbox::open_beneath;
 use super::error::QuarantineError;
 use crate::git::recognised::is_dot_git;
 
-/// The most changes: nobody can review more.
+/// The most changes. A person cannot review more.
 const MAX_CHANGES: usize = 100_000;
 const MAX_DEPTH: usize = 64;
 

@@ -2,16 +2,14 @@
 //! reason, and it passes once the memory is back.
 
 use super::http2::{ask as ask_stream, asked, connected, http2_server};
-use super::lab::{Kind, Lab, LabConfig, authorization, rule, server, start_lab, talk};
+use super::lab::{Kind, Lab, LabConfig, bind_credential, rule, server, start_lab, talk};
 use super::websockets::{close_reason, read_frame, send_frame, with_credential};
-use crate::credentials::{Credential, CredentialSource, CredentialStore, Secret};
 use crate::event::RefusalCode;
 use crate::proxy::held_bodies::HeldBody;
 use crate::websocket::Opcode;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
-use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 
 const TOOLS: &str = "        protocol: mcp\n        path: /mcp\n        mcp: {max_body_bytes: 4194304}\n        rules:\n          - allow: {tool: search}\n";
@@ -83,18 +81,7 @@ async fn bodies_that_rules_read_share_one_memory() {
 }
 
 fn bind(config: &mut LabConfig) -> String {
-    let credential = Credential {
-        provider: "p".into(),
-        key: "TOKEN".into(),
-        source: CredentialSource::fixed(Secret::new("ghp_Zk3vXq81LmPw72TyBn".to_owned())),
-        endpoints: Vec::new(),
-        placements: authorization(),
-        plain: false,
-    };
-    let store = CredentialStore::new(vec![credential]).unwrap();
-    let placeholder = store.placeholders()[0].1.clone();
-    config.credentials = Arc::new(store);
-    placeholder
+    bind_credential(config, "ghp_Zk3vXq81LmPw72TyBn", Vec::new())
 }
 
 #[tokio::test]

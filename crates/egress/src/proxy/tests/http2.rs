@@ -1,7 +1,6 @@
 //! HTTP/2 through the proxy: each stream decided by itself, on a connection that speaks what the server speaks.
 
-use super::lab::{Kind, Lab, LabConfig, Trust, authorization, rule, server, start_lab};
-use crate::credentials::{Credential, CredentialSource, CredentialStore, Secret};
+use super::lab::{Kind, Lab, LabConfig, Trust, bind_credential, rule, server, start_lab};
 use crate::event::ConnectionDecision::{Allowed, Denied, Failed};
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -266,18 +265,7 @@ async fn bodies_and_trailers_pass_while_other_streams_hang() {
 async fn credentials_are_put_in_and_never_leak_through_bodies() {
     let mut config = LabConfig::new("");
     let (port, seen) = http2_server(&config).await;
-    let source = CredentialSource::fixed(Secret::new("s3cret".to_owned()));
-    let credential = Credential {
-        provider: "p".into(),
-        key: "TOKEN".into(),
-        source,
-        endpoints: Vec::new(),
-        placements: authorization(),
-        plain: false,
-    };
-    let store = CredentialStore::new(vec![credential]).unwrap();
-    let placeholder = store.placeholders()[0].1.clone();
-    config.credentials = Arc::new(store);
+    let placeholder = bind_credential(&mut config, "s3cret", Vec::new());
     let keys = "        protocol: rest\n        enforcement: enforce\n        access: full\n        credential_binding: {provider: p}";
     config.policy = rule(port, keys);
     let lab = start_lab(config).await;

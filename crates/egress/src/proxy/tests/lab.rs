@@ -1,6 +1,6 @@
 //! A proxy, servers behind it and clients before it.
 
-use crate::credentials::{CredentialPlacement, CredentialStore};
+use crate::credentials::{Credential, CredentialPlacement, CredentialSource, CredentialStore, Secret};
 use crate::dial::Dialer;
 use crate::dial::testing::TestAuthority;
 use crate::event::{ConnectionDecision, ConnectionEvent, EgressEvent, OnEvent};
@@ -80,6 +80,26 @@ impl LabConfig {
 }
 
 /// What a profile that names nothing allows.
+/// Gives the lab one credential that goes into `Authorization`. Returns its placeholder.
+pub(super) fn bind_credential(
+    config: &mut LabConfig,
+    value: &str,
+    endpoints: Vec<policy::model::Endpoint>,
+) -> String {
+    let credential = Credential {
+        provider: "p".into(),
+        key: "TOKEN".into(),
+        source: CredentialSource::fixed(Secret::new(value.to_owned())),
+        endpoints,
+        placements: authorization(),
+        plain: false,
+    };
+    let store = CredentialStore::new(vec![credential]).unwrap();
+    let placeholder = store.placeholders()[0].1.clone();
+    config.credentials = Arc::new(store);
+    placeholder
+}
+
 pub(super) fn authorization() -> Vec<CredentialPlacement> {
     vec![CredentialPlacement::Header("Authorization".to_owned())]
 }

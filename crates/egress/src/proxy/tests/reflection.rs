@@ -1,9 +1,8 @@
 //! Servers that send the credential back: the sandbox gets asterisks of the same length, in every part of a response.
 
 use super::http2::{ask, asked, connected, http2_server};
-use super::lab::{Lab, LabConfig, authorization, endpoints, read_head, rule, start_lab, talk};
+use super::lab::{Lab, LabConfig, bind_credential, endpoints, read_head, rule, start_lab, talk};
 use super::websockets::{read_frame, send_frame, with_credential};
-use crate::credentials::{Credential, CredentialSource, CredentialStore, Secret};
 use crate::websocket::Opcode;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -27,18 +26,7 @@ fn bind_to_path(config: &mut LabConfig, port: u16, path: &str) -> String {
 }
 
 fn bind_to(config: &mut LabConfig, endpoints: Vec<policy::model::Endpoint>) -> String {
-    let credential = Credential {
-        provider: "p".into(),
-        key: "TOKEN".into(),
-        source: CredentialSource::fixed(Secret::new(VALUE.to_owned())),
-        endpoints,
-        placements: authorization(),
-        plain: false,
-    };
-    let store = CredentialStore::new(vec![credential]).unwrap();
-    let placeholder = store.placeholders()[0].1.clone();
-    config.credentials = Arc::new(store);
-    placeholder
+    bind_credential(config, VALUE, endpoints)
 }
 
 /// The whole response to a request that has the value in its `Authorization`.

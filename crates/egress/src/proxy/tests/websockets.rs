@@ -1,7 +1,6 @@
 //! Websockets through the proxy: opened where the policy says so, and read frame by frame from then on.
 
-use super::lab::{Lab, LabConfig, Trust, authorization, read_head, rule, start_lab};
-use crate::credentials::{Credential, CredentialSource, CredentialStore, Secret};
+use super::lab::{Lab, LabConfig, Trust, bind_credential, read_head, rule, start_lab};
 use crate::event::ConnectionDecision::{Allowed, Audited, Denied};
 use crate::proxy::LeakWatcher;
 use crate::websocket::{FrameHead, Opcode, apply_mask};
@@ -239,18 +238,7 @@ async fn a_server_that_did_not_agree_gets_no_stream() {
 pub(super) async fn with_credential(keys: &str) -> (Lab, Socket, Frames, String) {
     let mut config = LabConfig::new("");
     let (port, frames) = echoing(&config, agreement()).await;
-    let source = CredentialSource::fixed(Secret::new("s3\"cret".to_owned()));
-    let credential = Credential {
-        provider: "p".into(),
-        key: "TOKEN".into(),
-        source,
-        endpoints: Vec::new(),
-        placements: authorization(),
-        plain: false,
-    };
-    let store = CredentialStore::new(vec![credential]).unwrap();
-    let placeholder = store.placeholders()[0].1.clone();
-    config.credentials = Arc::new(store);
+    let placeholder = bind_credential(&mut config, "s3\"cret", Vec::new());
     let binding = "        enforcement: enforce\n        credential_binding: {provider: p}\n";
     config.policy = rule(port, &format!("{binding}{keys}"));
     let lab = start_lab(config).await;

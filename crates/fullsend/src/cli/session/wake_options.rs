@@ -100,7 +100,7 @@ impl WakeCheckouts {
         Ok(Self { worked_on: open(header.reference.as_deref())?, default_branch })
     }
 
-    /// The harness comes from the default branch: whoever may write another branch must not change what runs.
+    /// The harness comes from the default branch, because a change on another branch must not change what runs.
     fn choose(&self, configuration: &mut ConfigurationOptions) {
         configuration.repo = Some(self.worked_on.directory.clone());
         if let Some(default_branch) = &self.default_branch {
