@@ -144,6 +144,14 @@ def _put_params(sandbox: str, path: str, data: bytes, mode: int | None) -> dict[
     return _without_none(sandbox=sandbox, path=path, data=base64.b64encode(data).decode(), mode=mode)
 
 
+def _put_from_params(sandbox: str, path: str, source: str) -> dict[str, Any]:
+    return {"sandbox": sandbox, "path": path, "from": os.path.abspath(source)}
+
+
+def _get_to_params(sandbox: str, path: str, target: str) -> dict[str, Any]:
+    return {"sandbox": sandbox, "path": path, "to": os.path.abspath(target)}
+
+
 class Sandboxes:
     """Creates sandboxes; they end when this is closed."""
 
@@ -214,7 +222,7 @@ class Sandbox:
 
     def put_from(self, path: str, source: str) -> None:
         """Copies a file or a directory of the host."""
-        self._connection.call("put", {"sandbox": self.id, "path": path, "from": os.path.abspath(source)}).result()
+        self._connection.call("put", _put_from_params(self.id, path, source)).result()
 
     def get(self, path: str, *, max_bytes: int | None = None) -> bytes:
         params = _without_none(sandbox=self.id, path=path, max_bytes=max_bytes, file_only=True)
@@ -222,7 +230,7 @@ class Sandbox:
 
     def get_to(self, path: str, target: str) -> None:
         """Copies a file or a directory to a new path of the host."""
-        self._connection.call("get", {"sandbox": self.id, "path": path, "to": os.path.abspath(target)}).result()
+        self._connection.call("get", _get_to_params(self.id, path, target)).result()
 
     def logs(self) -> list[dict[str, Any]]:
         answer: list[dict[str, Any]] = self._connection.call("logs", {"sandbox": self.id}).result()
@@ -299,9 +307,17 @@ class AsyncSandbox:
     async def put(self, path: str, data: bytes, *, mode: int | None = None) -> None:
         await _wait(self._connection, "put", _put_params(self.id, path, data, mode))
 
+    async def put_from(self, path: str, source: str) -> None:
+        """Copies a file or a directory of the host."""
+        await _wait(self._connection, "put", _put_from_params(self.id, path, source))
+
     async def get(self, path: str, *, max_bytes: int | None = None) -> bytes:
         params = _without_none(sandbox=self.id, path=path, max_bytes=max_bytes, file_only=True)
         return base64.b64decode((await _wait(self._connection, "get", params))["data"])
+
+    async def get_to(self, path: str, target: str) -> None:
+        """Copies a file or a directory to a new path of the host."""
+        await _wait(self._connection, "get", _get_to_params(self.id, path, target))
 
     async def remove(self) -> None:
         await _wait(self._connection, "rm", {"sandbox": self.id})
