@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fullsend::Library;
 use fullsend::event::log::Emitter;
-use fullsend::internal::{AgentRepository, Collected, Guard, GuardSetup, QuarantineError, collect, validate};
+use fullsend::internal::{
+    AgentRepository, CollectedOutput, Guard, GuardSetup, QuarantineError, collect, validate,
+};
 use fullsend::{Choices, Layer, LayerKind, Layers, resolve};
 use rustix::fs::{Mode, OFlags};
 
@@ -58,7 +60,7 @@ impl Scene {
         self.world.path("root/sandbox/workspace/output")
     }
 
-    fn collect(&self, name: &str) -> Result<Collected, QuarantineError> {
+    fn collect(&self, name: &str) -> Result<CollectedOutput, QuarantineError> {
         let root = rustix::fs::open(self.world.path("root"), OFlags::PATH, Mode::empty()).unwrap();
         let worked = AgentRepository {
             root: root.as_fd(),

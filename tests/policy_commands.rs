@@ -145,7 +145,7 @@ fn what_cannot_be_asked_says_so() {
     world.write("repo/broken.yaml", "version: 1\nnetwork_policys: {}\n");
     for (policy, url, code, words) in [
         ("p.yaml", "api.example.com", 2, "is not a URL"),
-        ("p.yaml", "https://u:p@api.example.com/", 2, "has a user in it"),
+        ("p.yaml", "https://u:p@api.example.com/", 2, "contains a user name"),
         ("none.yaml", "https://a.example.com/", 4, "cannot be read"),
         ("broken.yaml", "https://a.example.com/", 3, "network_policys"),
     ] {

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::arithmetic::{gelu, normalize, quantize, softmax};
 use crate::pieces::LONGEST;
 use crate::simd::{Forward, Instructions, PANEL, ROWS, STEP, Sums};
-use crate::weights::{Scaled, Weights, WeightsError};
+use crate::weights::{ScaledRows, Weights, WeightsError};
 
 /// Columns of one attention head.
 const WIDTH: usize = 32;
@@ -15,7 +15,7 @@ const WIDTH: usize = 32;
 const BLOCK: usize = 64;
 
 pub(crate) struct Encoder {
-    token_embeddings: Scaled,
+    token_embeddings: ScaledRows,
     position_embeddings: Vec<f32>,
     norm: Norm,
     layers: Vec<Layer>,
@@ -34,14 +34,14 @@ struct Layer {
     norm_after_feed: Norm,
 }
 
-/// A matrix in panels of outputs. A panel has, input pair by input pair, two weights of each of its outputs.
+/// A matrix in panels of outputs. For each pair of inputs, a panel stores two weights of each of its outputs.
 struct Linear {
     panels: Vec<i8>,
     inputs: usize,
     outputs: usize,
     scales: Vec<f32>,
     bias: Vec<f32>,
-    /// The highest activation for which no sum overflows.
+    /// The largest activation that cannot make a sum overflow.
     max_activation: f32,
 }
 
@@ -55,7 +55,7 @@ struct Head {
     bias: f32,
 }
 
-/// Memory for one window, kept from one to the next.
+/// Memory for one window, reused for the next.
 #[derive(Default)]
 pub(crate) struct Scratch {
     states: Vec<f32>,
@@ -181,7 +181,7 @@ struct Attention<'a> {
     values: &'a mut Vec<f32>,
 }
 
-/// Every head looks at every token. The columns are queries, keys and values, each head's beside the next.
+/// Self-attention. The columns are queries, keys and values; within each, the heads lie side by side.
 #[inline(always)]
 fn attention(query_key_value: &[f32], hidden: usize, attended: &mut Vec<f32>, scratch: Attention<'_>) {
     let Attention { scores, keys, values } = scratch;
@@ -202,7 +202,7 @@ fn attention(query_key_value: &[f32], hidden: usize, attended: &mut Vec<f32>, sc
             values[token * WIDTH..(token + 1) * WIDTH]
                 .copy_from_slice(&row[2 * hidden + first..2 * hidden + first + WIDTH]);
         }
-        // Two tokens at a time keep the adders busy.
+        // Two tokens at a time use more of the processor's adders.
         for token in (0..tokens).step_by(2) {
             let last = tokens.min(token + 2);
             for (row, scores) in (token..last).zip(scores.chunks_exact_mut(padded)) {
@@ -249,7 +249,7 @@ fn weighted(one: &[f32], two: &[f32], values: &[f32]) -> [[f32; WIDTH]; 2] {
     sums
 }
 
-/// The earlier content stays, so the caller must overwrite all of it.
+/// Resizes without clearing: the caller must overwrite everything.
 fn resize(buffer: &mut Vec<f32>, length: usize) {
     buffer.resize(length, 0.0);
 }
@@ -322,7 +322,7 @@ fn magnitude(row: &[i8]) -> u32 {
     row.iter().map(|value| u32::from(value.unsigned_abs())).sum()
 }
 
-/// From rows of one output each to panels.
+/// Converts rows (one output each) to panels.
 fn packed(values: &[i8], inputs: usize) -> Vec<i8> {
     let mut panels = vec![0; values.len()];
     for (rows, panel) in values.chunks_exact(inputs * PANEL).zip(panels.chunks_exact_mut(inputs * PANEL)) {

@@ -31,7 +31,7 @@ impl Grams {
     }
 
     pub(crate) fn score(&self, window: Window<'_>, origin: TextOrigin) -> f32 {
-        let mut seen = Seen { slots: [EMPTY; SLOTS], weights: &self.weights, count: 0, sum: 0 };
+        let mut seen = WindowFeatures { slots: [EMPTY; SLOTS], weights: &self.weights, count: 0, sum: 0 };
         let mut last: Option<&[u8]> = None;
         let mut last_but_one: Option<&[u8]> = None;
         for word in window.words() {
@@ -61,14 +61,14 @@ const SLOTS: usize = 1 << 13;
 const EMPTY: u32 = u32::MAX;
 
 /// The features of a window: words, pairs and triples of words, four bytes of a padded word, and the origin. Each counts once.
-struct Seen<'a> {
+struct WindowFeatures<'a> {
     slots: [u32; SLOTS],
     weights: &'a [i8],
     count: u32,
     sum: i32,
 }
 
-impl Seen<'_> {
+impl WindowFeatures<'_> {
     fn add(&mut self, hash: Fnv) {
         #[expect(clippy::cast_possible_truncation, reason = "the table has far fewer entries")]
         let feature = hash.0 & (self.weights.len() - 1) as u32;

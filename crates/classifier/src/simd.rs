@@ -1,6 +1,6 @@
 //! Products of integer rows with packed weights, with the widest instructions that the processor has. Sums of integers are
-//! exact, so every path gives the same bits. The one module of this crate with unsafe code: the calls of functions that
-//! need instructions, after a check that the processor has them, and the loads of whole vectors.
+//! exact, so every path gives the same bits. The only module of this crate with unsafe code: it calls functions that
+//! need certain instructions, after a check that the processor has them, and loads whole vectors.
 #![expect(unsafe_code, reason = "vector instructions; each block says why it is sound")]
 
 /// Outputs that are computed together, and rows.
@@ -13,7 +13,7 @@ pub(crate) type Sums = [[i32; PANEL]; ROWS];
 
 /// A computation that needs many products. It is compiled once for each kind of instructions, so it must be inlined.
 pub(crate) trait Forward {
-    /// Memory for one call, kept from one to the next.
+    /// Memory for one call, reused for the next.
     type Scratch;
     fn forward(
         &self,
@@ -34,7 +34,7 @@ pub(crate) enum Instructions {
 }
 
 impl Instructions {
-    /// From the narrowest to the widest of this processor.
+    /// The instructions of this processor, from the narrowest to the widest.
     pub(crate) fn available() -> Vec<Self> {
         #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "one path"))]
         let mut found = vec![Self::Portable];
@@ -109,7 +109,7 @@ mod x86 {
         encoder.forward(ids, scratch, |rows, panel, sums| avx512(rows, panel, sums))
     }
 
-    /// Two neighbours of a row, as the instructions want them.
+    /// Two neighbouring values of a row, in the format of the instructions.
     fn pair([first, second]: [i16; 2]) -> i32 {
         i32::from(second) << 16 | i32::from(first.cast_unsigned())
     }
@@ -178,8 +178,8 @@ mod x86 {
         }
     }
 
-    /// Adds the products of pairs. The compiler would replace the intrinsic by two instructions, to shorten a chain that is
-    /// not the limit here.
+    /// Adds the products of pairs. Written as assembly, because the compiler replaces the intrinsic with two instructions,
+    /// which is slower here.
     #[inline]
     #[target_feature(enable = "avx512f,avx512vnni")]
     fn multiply_add(total: &mut __m512i, values: __m512i, weights: __m512i) {

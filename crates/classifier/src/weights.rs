@@ -12,12 +12,12 @@ const MAGIC: &[u8; 8] = b"FSINJ001";
 const VERSION: u32 = 1;
 /// The magic word and the length of the header.
 const START: usize = 12;
-/// A longer header is not one of ours.
+/// A longer header is refused.
 const MAX_HEADER: usize = 1 << 20;
-/// A file with a larger tensor is not one of ours either.
+/// A larger tensor is refused.
 const MAX_TENSOR: usize = 64 << 20;
 
-/// Reads so many bytes of a weights file from this place on, or fewer where the file ends.
+/// Reads this many bytes of a weights file from this offset, or fewer at the end of the file.
 pub type ReadAt = Box<dyn Fn(u64, usize) -> io::Result<Vec<u8>> + Send + Sync>;
 
 /// Why a weights file cannot be used.
@@ -85,7 +85,7 @@ enum Kind {
     Text,
 }
 
-/// How raw scores become probabilities, and where benign text ends.
+/// How raw scores become probabilities, and the threshold of benign text.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Calibration {
     scale: f32,
@@ -101,14 +101,14 @@ impl Calibration {
 }
 
 /// Small integers with one scale for each row, as they are in the file.
-pub(crate) struct Scaled {
+pub(crate) struct ScaledRows {
     packed: Vec<u8>,
     kind: Kind,
     pub(crate) scales: Vec<f32>,
     pub(crate) columns: usize,
 }
 
-impl Scaled {
+impl ScaledRows {
     /// One row as floats.
     pub(crate) fn row(&self, number: usize) -> impl Iterator<Item = f32> {
         let scale = self.scales[number];
@@ -209,7 +209,7 @@ impl Weights {
         }
     }
 
-    pub(crate) fn bytes(&self, name: &str) -> Result<Scaled, WeightsError> {
+    pub(crate) fn bytes(&self, name: &str) -> Result<ScaledRows, WeightsError> {
         let entry = self.entry(name, &[Kind::I8, Kind::I4])?;
         let packed = self.slice(name, entry.at, entry.bytes)?;
         let scales = to_floats(&self.slice(name, entry.scale_at, entry.scale_bytes)?);
@@ -217,7 +217,7 @@ impl Weights {
         let columns = if entry.shape.len() == 2 { entry.shape[1] } else { count };
         let is_whole = Some(count) == entry.values() && columns > 0;
         if is_whole && scales.len().checked_mul(columns) == Some(count) {
-            Ok(Scaled { packed, kind: entry.kind, scales, columns })
+            Ok(ScaledRows { packed, kind: entry.kind, scales, columns })
         } else {
             Err(WeightsError::Shape(name.to_owned()))
         }

@@ -21,7 +21,7 @@ pub enum EgressEvent {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConnectionEvent {
-    pub via: Via,
+    pub via: ProxyMode,
     pub host: String,
     pub port: u16,
     /// Of a request that was read; a tunnel has none.
@@ -99,7 +99,7 @@ impl RequestedOperation {
 /// How the client reached the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Via {
+pub enum ProxyMode {
     /// CONNECT to the proxy's port.
     Connect,
     /// A plain request in absolute form to the proxy's port.

@@ -80,7 +80,7 @@ pub mod internal {
     pub use crate::harness::{ForgeBlock, Harness, frontmatter};
     pub use crate::inputs::ScannedInputs;
     pub use crate::quarantine::changes::AgentRepository;
-    pub use crate::quarantine::{Collected, QuarantineError, Quarantined, collect};
+    pub use crate::quarantine::{CollectedOutput, QuarantineError, Quarantined, collect};
     pub use crate::render::colour::paint;
     pub use crate::render::{diagnostics, github, sarif};
     pub use crate::resolve::pins::{CAPS, PINS};

@@ -10,7 +10,7 @@ pub const READ_WRITE: &[&str] = &["/tmp"];
 
 /// The paths of a sandbox, policy and baseline together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Effective {
+pub struct EffectivePaths {
     pub include_workdir: bool,
     pub paths: Vec<EffectivePath>,
 }
@@ -36,10 +36,10 @@ pub enum PathOrigin {
 }
 
 /// Adds what the policy does not already cover.
-pub fn baseline(policy: &Policy) -> Effective {
+pub fn baseline(policy: &Policy) -> EffectivePaths {
     let filesystem = &policy.filesystem;
-    let listed = |paths: &[yaml::At<String>], access| {
-        let own = |path: &yaml::At<String>| EffectivePath {
+    let listed = |paths: &[yaml::Spanned<String>], access| {
+        let own = |path: &yaml::Spanned<String>| EffectivePath {
             path: path.value.clone(),
             access,
             origin: PathOrigin::Policy(path.at),
@@ -59,10 +59,10 @@ pub fn baseline(policy: &Policy) -> Effective {
             }
         }
     }
-    Effective { include_workdir: filesystem.includes_workdir(), paths }
+    EffectivePaths { include_workdir: filesystem.includes_workdir(), paths }
 }
 
-impl Effective {
+impl EffectivePaths {
     /// The access to a path, which must not contain `.` or `..`. The sandbox resolves symbolic links.
     pub fn access(&self, path: &str) -> Option<PathAccess> {
         let mut found = None;

@@ -37,13 +37,13 @@ impl fmt::Display for PathError {
         f.write_str(match self {
             Self::TooLong => "the path is longer than 4096 bytes",
             Self::NotAbsolute => "the path does not start with `/`",
-            Self::Control => "the path holds a control character",
-            Self::NonAscii => "the path holds a character outside ASCII that is not percent-encoded",
-            Self::Encoding => "the path holds a `%` without two hexadecimal digits after it",
-            Self::EncodedSlash => "the path holds `%2F`, which this endpoint does not allow",
-            Self::AboveRoot => "the path climbs above `/`",
+            Self::Control => "the path contains a control character",
+            Self::NonAscii => "the path contains a character outside ASCII that is not percent-encoded",
+            Self::Encoding => "the path contains a `%` without two hexadecimal digits after it",
+            Self::EncodedSlash => "the path contains `%2F`, which this endpoint does not allow",
+            Self::AboveRoot => "the path leaves `/` with `..`",
             Self::HiddenDots => "the path hides a `.` or `..` segment behind an encoded separator",
-            Self::Delimiter => "the path holds `?` or `#`",
+            Self::Delimiter => "the path contains `?` or `#`",
         })
     }
 }

@@ -2,7 +2,7 @@
 //! and the JSON Schema; `read` checks what the values mean together.
 
 use yaml::macros::{Json, json};
-use yaml::{At, Decoder, Diagnostic, Map, Node, Schemas, Shape, Value, choice, emit, ranged, record};
+use yaml::{Decoder, Diagnostic, Map, Node, Schemas, Shape, Spanned, Value, choice, emit, ranged, record};
 
 record! {
     /// What one sandbox may read, write, start and reach.
@@ -26,18 +26,18 @@ record! {
     /// Paths the sandbox may read or write. A path covers itself and everything below it.
     pub struct FilesystemFile {
         /// Whether the working directory is writable.
-        include_workdir: Option<At<bool>>,
+        include_workdir: Option<Spanned<bool>>,
         /// Absolute paths that may be read.
-        read_only: Vec<At<String>>,
+        read_only: Vec<Spanned<String>>,
         /// Absolute paths that may be read and written.
-        read_write: Vec<At<String>>,
+        read_write: Vec<Spanned<String>>,
     }
 }
 
 record! {
     /// How strictly Landlock is required.
     pub struct LandlockFile {
-        compatibility: Option<At<Compatibility>>,
+        compatibility: Option<Spanned<Compatibility>>,
     }
 }
 
@@ -71,8 +71,8 @@ impl Shape for UserOrGroup {
 record! {
     /// The user and group of the processes: `sandbox`, or a number from 1 to 4294967294.
     pub struct ProcessFile {
-        run_as_user: Option<At<UserOrGroup>>,
-        run_as_group: Option<At<UserOrGroup>>,
+        run_as_user: Option<Spanned<UserOrGroup>>,
+        run_as_group: Option<Spanned<UserOrGroup>>,
     }
 }
 
@@ -80,10 +80,10 @@ record! {
     /// Which programs may connect to which endpoints.
     pub struct NetworkFile {
         /// The name in logs; the key when absent.
-        name: Option<At<String>>,
-        endpoints: Vec<At<EndpointFile>>,
+        name: Option<Spanned<String>>,
+        endpoints: Vec<Spanned<EndpointFile>>,
         /// The programs, by the path of their executable or that of a process above them. Without binaries, the rule allows no program.
-        binaries: Vec<At<BinaryFile>>,
+        binaries: Vec<Spanned<BinaryFile>>,
     }
 }
 
@@ -91,9 +91,9 @@ record! {
     /// A program that may connect.
     pub struct BinaryFile {
         /// An absolute path; `*` matches one component, `**` any number.
-        path: At<String>,
+        path: Spanned<String>,
         /// Without effect; accepted for older files.
-        harness: Option<At<bool>>,
+        harness: Option<Spanned<bool>>,
     }
 }
 
@@ -101,40 +101,40 @@ record! {
     /// One destination, and what may be asked of it.
     pub struct EndpointFile {
         /// A host name, an IP address, or a pattern such as `*.example.com`.
-        host: Option<At<String>>,
-        port: Option<At<PolicyPort>>,
+        host: Option<Spanned<String>>,
+        port: Option<Spanned<PolicyPort>>,
         /// Several ports; wins over `port`.
-        ports: Option<At<Vec<At<PolicyPort>>>>,
+        ports: Option<Spanned<Vec<Spanned<PolicyPort>>>>,
         /// The paths that this endpoint covers; all when absent.
-        path: Option<At<String>>,
+        path: Option<Spanned<String>>,
         /// How the traffic is read; bytes are passed on unread when absent.
-        protocol: Option<At<Protocol>>,
+        protocol: Option<Spanned<Protocol>>,
         /// `skip` never terminates TLS.
-        tls: Option<At<Tls>>,
+        tls: Option<Spanned<Tls>>,
         /// `enforce`, the default, refuses a request that the rules do not allow; `audit` records it and lets it through.
-        enforcement: Option<At<Enforcement>>,
+        enforcement: Option<Spanned<Enforcement>>,
         /// A ready-made set of rules; not together with `rules`.
-        access: Option<At<Access>>,
-        rules: Option<At<Vec<At<AllowFile>>>>,
+        access: Option<Spanned<Access>>,
+        rules: Option<Spanned<Vec<Spanned<AllowFile>>>>,
         /// What is refused even where a rule allows it.
-        deny_rules: Option<At<Vec<At<RuleFile>>>>,
+        deny_rules: Option<Spanned<Vec<Spanned<RuleFile>>>>,
         /// IP addresses and CIDR blocks the host may resolve to, instead of public ones.
-        allowed_ips: Vec<At<String>>,
+        allowed_ips: Vec<Spanned<String>>,
         /// Whether `%2F` may be inside a path segment.
-        allow_encoded_slash: Option<At<bool>>,
-        websocket_credential_rewrite: Option<At<bool>>,
-        request_body_credential_rewrite: Option<At<bool>>,
+        allow_encoded_slash: Option<Spanned<bool>>,
+        websocket_credential_rewrite: Option<Spanned<bool>>,
+        request_body_credential_rewrite: Option<Spanned<bool>>,
         /// Whether credentials may be bound to an endpoint whose traffic is not read.
-        allow_uninspected_credentials: Option<At<bool>>,
-        credential_signing: Option<At<Signing>>,
-        signing_service: Option<At<String>>,
-        signing_region: Option<At<String>>,
-        credential_binding: Option<At<BindingFile>>,
-        persisted_queries: Option<At<PersistedQueries>>,
-        graphql_persisted_queries: Option<At<Map<PersistedQueryFile>>>,
-        graphql_max_body_bytes: Option<At<BodyBytes>>,
-        json_rpc: Option<At<JsonRpcFile>>,
-        mcp: Option<At<McpFile>>,
+        allow_uninspected_credentials: Option<Spanned<bool>>,
+        credential_signing: Option<Spanned<Signing>>,
+        signing_service: Option<Spanned<String>>,
+        signing_region: Option<Spanned<String>>,
+        credential_binding: Option<Spanned<BindingFile>>,
+        persisted_queries: Option<Spanned<PersistedQueries>>,
+        graphql_persisted_queries: Option<Spanned<Map<PersistedQueryFile>>>,
+        graphql_max_body_bytes: Option<Spanned<BodyBytes>>,
+        json_rpc: Option<Spanned<JsonRpcFile>>,
+        mcp: Option<Spanned<McpFile>>,
     }
 }
 
@@ -219,7 +219,7 @@ choice! {
 record! {
     /// One allow rule.
     pub struct AllowFile {
-        allow: Option<At<RuleFile>>,
+        allow: Option<Spanned<RuleFile>>,
     }
 }
 
@@ -227,73 +227,73 @@ record! {
     /// The conditions of a rule. Which keys are allowed depends on the protocol.
     pub struct RuleFile {
         /// The method, `*` for any.
-        method: Option<At<String>>,
+        method: Option<Spanned<String>>,
         /// A pattern; `*` stays within one segment, `**` crosses them.
-        path: Option<At<String>>,
+        path: Option<Spanned<String>>,
         /// Query keys and what their values must match.
         query: Map<Matcher>,
-        operation_type: Option<At<String>>,
-        operation_name: Option<At<String>>,
-        fields: Vec<At<String>>,
+        operation_type: Option<Spanned<String>>,
+        operation_name: Option<Spanned<String>>,
+        fields: Vec<Spanned<String>>,
         /// The tool that an MCP call names.
-        tool: Option<At<Matcher>>,
+        tool: Option<Spanned<Matcher>>,
         /// Parameters of a JSON-RPC or MCP call by their path, such as `arguments.path`, and what their values must match.
         params: Map<Matcher>,
-        command: Option<At<String>>,
+        command: Option<Spanned<String>>,
     }
 }
 
 record! {
     /// Which provider's credential this endpoint may get.
     pub struct BindingFile {
-        provider: At<String>,
+        provider: Spanned<String>,
     }
 }
 
 record! {
     /// A stored GraphQL query.
     pub struct PersistedQueryFile {
-        operation_type: Option<At<String>>,
-        operation_name: Option<At<String>>,
-        fields: Vec<At<String>>,
+        operation_type: Option<Spanned<String>>,
+        operation_name: Option<Spanned<String>>,
+        fields: Vec<Spanned<String>>,
     }
 }
 
 record! {
     /// How JSON-RPC is read.
     pub struct JsonRpcFile {
-        max_body_bytes: Option<At<BodyBytes>>,
+        max_body_bytes: Option<Spanned<BodyBytes>>,
     }
 }
 
 record! {
     /// How MCP is read.
     pub struct McpFile {
-        max_body_bytes: Option<At<BodyBytes>>,
-        strict_tool_names: Option<At<bool>>,
-        allow_all_known_mcp_methods: Option<At<bool>>,
+        max_body_bytes: Option<Spanned<BodyBytes>>,
+        strict_tool_names: Option<Spanned<bool>>,
+        allow_all_known_mcp_methods: Option<Spanned<bool>>,
     }
 }
 
 record! {
     /// A middleware that inspects requests.
     pub struct MiddlewareFile {
-        name: Option<At<String>>,
+        name: Option<Spanned<String>>,
         /// `openshell/regex`, or the name of the operator's own middleware.
-        middleware: At<String>,
+        middleware: Spanned<String>,
         /// Lower runs first; each middleware needs a different number.
-        order: Option<At<Order>>,
+        order: Option<Spanned<MiddlewareOrder>>,
         config: Option<FreeMap>,
-        on_error: Option<At<OnError>>,
-        endpoints: Option<At<SelectorFile>>,
+        on_error: Option<Spanned<OnError>>,
+        endpoints: Option<Spanned<SelectorFile>>,
     }
 }
 
 record! {
     /// The hosts whose requests a middleware inspects.
     pub struct SelectorFile {
-        include: Vec<At<String>>,
-        exclude: Vec<At<String>>,
+        include: Vec<Spanned<String>>,
+        exclude: Vec<Spanned<String>>,
     }
 }
 
@@ -311,7 +311,7 @@ impl Shape for PolicyVersion {
         match u64::decode(node, decoder)? {
             1 => Some(Self),
             other => {
-                let message = format!("policy version {other} is not known; version 1 is");
+                let message = format!("policy version {other} is not supported; use version 1");
                 decoder.report(Diagnostic::error("version", node.at, message).label("write `version: 1`"));
                 None
             }
@@ -325,9 +325,9 @@ impl Shape for PolicyVersion {
 
 /// A whole number of 32 bits that may be negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Order(pub i32);
+pub struct MiddlewareOrder(pub i32);
 
-impl Shape for Order {
+impl Shape for MiddlewareOrder {
     fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
         let number = match &node.value {
             Value::Number(raw) => raw.parse().ok(),
@@ -347,20 +347,20 @@ impl Shape for Order {
 /// One pattern, or several of which one must match.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Matcher {
-    Glob(At<String>),
-    Any(Vec<At<String>>),
+    Glob(Spanned<String>),
+    Any(Vec<Spanned<String>>),
 }
 
 record! {
     /// Several patterns of which one must match.
     pub struct AnyFile {
-        any: Vec<At<String>>,
+        any: Vec<Spanned<String>>,
     }
 }
 
 impl Matcher {
     /// The patterns of which one must match.
-    pub fn texts(&self) -> &[At<String>] {
+    pub fn texts(&self) -> &[Spanned<String>] {
         match self {
             Self::Glob(text) => std::slice::from_ref(text),
             Self::Any(texts) => texts,
@@ -372,7 +372,7 @@ impl Shape for Matcher {
     fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
         match &node.value {
             Value::Map(_) => AnyFile::decode(node, decoder).map(|file| Self::Any(file.any)),
-            Value::Text(_) => At::decode(node, decoder).map(Self::Glob),
+            Value::Text(_) => Spanned::decode(node, decoder).map(Self::Glob),
             _ => {
                 decoder.wrong_kind(node, "a pattern (in quotes) or `{any: [patterns]}`");
                 None

@@ -24,8 +24,8 @@ mod uninspected;
 pub use baseline::baseline;
 pub use canonical::{CanonicalPath, EncodedSlash, MAX_PATH_BYTES, PathError};
 pub use decide::{
-    AccessBody, AccessRequest, Admitted, CallingProgram, Cause, Compiled, ConnectionRequest, Denial, Fix,
-    InspectedRequest, PolicyDecision, Reason, RequestAction, decide,
+    AccessBody, AccessRequest, Admitted, CallingProgram, Compiled, ConnectionRequest, DecidingRule, Denial,
+    Fix, InspectedRequest, PolicyDecision, Reason, RequestAction, decide,
 };
 pub use host::{Host, HostError};
 pub use message::{

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use yaml::{At, Span};
+use yaml::{Span, Spanned};
 
 use crate::address::{AddressScope, Network};
 use crate::file::FreeMap;
@@ -17,7 +17,7 @@ pub use crate::message::ProtocolSettings;
 pub struct Policy {
     pub at: Span,
     pub filesystem: Filesystem,
-    pub landlock: At<Compatibility>,
+    pub landlock: Spanned<Compatibility>,
     pub process: ProcessIdentity,
     pub networks: Vec<NetworkRule>,
     /// In the order they run.
@@ -27,9 +27,9 @@ pub struct Policy {
 /// Paths are absolute, without `.`, `..` or doubled slashes.
 #[derive(Clone, Debug, Default)]
 pub struct Filesystem {
-    pub include_workdir: Option<At<bool>>,
-    pub read_only: Vec<At<String>>,
-    pub read_write: Vec<At<String>>,
+    pub include_workdir: Option<Spanned<bool>>,
+    pub read_only: Vec<Spanned<String>>,
+    pub read_write: Vec<Spanned<String>>,
 }
 
 impl Filesystem {
@@ -40,8 +40,8 @@ impl Filesystem {
 
 #[derive(Clone, Debug, Default)]
 pub struct ProcessIdentity {
-    pub user: Option<At<RunAs>>,
-    pub group: Option<At<RunAs>>,
+    pub user: Option<Spanned<RunAs>>,
+    pub group: Option<Spanned<RunAs>>,
 }
 
 /// Never root.
@@ -63,11 +63,11 @@ impl std::fmt::Display for RunAs {
 
 #[derive(Clone, Debug)]
 pub struct NetworkRule {
-    pub key: At<String>,
+    pub key: Spanned<String>,
     /// Its name in logs.
     pub name: String,
     pub endpoints: Vec<Endpoint>,
-    pub binaries: Vec<At<Pattern>>,
+    pub binaries: Vec<Spanned<Pattern>>,
 }
 
 #[derive(Clone, Debug)]
@@ -77,7 +77,7 @@ pub struct Endpoint {
     /// Sorted, each once, never empty.
     pub ports: Vec<u16>,
     /// The paths that this endpoint covers.
-    pub path: Option<At<Pattern>>,
+    pub path: Option<Spanned<Pattern>>,
     pub protocol: Protocol,
     pub tls_skip: bool,
     pub enforce: bool,
@@ -181,7 +181,7 @@ pub struct RpcRule {
 
 #[derive(Clone, Debug)]
 pub struct Middleware {
-    pub key: At<String>,
+    pub key: Spanned<String>,
     pub name: String,
     pub middleware: String,
     pub order: i32,

@@ -21,7 +21,7 @@ impl fmt::Display for QueryStringError {
         f.write_str(match self {
             Self::TooLong => "the query is longer than 65536 bytes",
             Self::TooMany => "the query has more than 1024 parameters",
-            Self::Encoding => "the query holds a `%` without two hexadecimal digits after it",
+            Self::Encoding => "the query contains a `%` without two hexadecimal digits after it",
         })
     }
 }

@@ -22,7 +22,7 @@ pub fn uninspected(policy: &Policy) -> Vec<Diagnostic> {
                 );
         }
         Diagnostic::error("not-inspected", endpoint.at, format!("{what} is not inspected yet"))
-            .label(format!("{} would pass unread", endpoint.selector()))
+            .label(format!("{} would pass without inspection", endpoint.selector()))
     });
     let middlewares = policy.middlewares.iter().map(|middleware| {
         let message = format!("middleware `{}` is not run yet", middleware.middleware);

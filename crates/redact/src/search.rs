@@ -1,6 +1,6 @@
 //! Finds the literals of all rules in one pass over the text, ignoring ASCII case. A small table says for each three bytes
 //! whether a literal could start with them. The loops over that table have no branches, so that the compiler can use vector
-//! instructions. Only where a literal could start, it is compared. Decision 12 has the numbers.
+//! instructions. Literals are compared only where one could start. Decision 12 has the numbers.
 
 use std::ops::Range;
 
@@ -47,7 +47,7 @@ impl<T> Search<T> {
     /// Calls `visit` for every occurrence of every literal, overlapping ones included, in order of place.
     pub fn each<'s>(&'s self, text: &str, mut visit: impl FnMut(&'s T, Range<usize>)) {
         let bytes = text.as_bytes();
-        let mut looked_at = LookedAt::new();
+        let mut looked_at = BlockBuffers::new();
         for start in (0..bytes.len()).step_by(BLOCK) {
             let block = start..bytes.len().min(start + BLOCK);
             let mut places = self.table.candidates(bytes, &block, &mut looked_at);
@@ -116,7 +116,7 @@ impl<T> Search<T> {
     }
 }
 
-/// Places in a block, one bit each.
+/// Positions in a block, one bit each.
 type Places = [u64; BLOCK / 64];
 
 /// Whether a word may start at `at`: no letter or digit is before it, or an escape such as `\n` or `%20` is.
@@ -133,14 +133,14 @@ pub fn is_word_start(bytes: &[u8], at: usize) -> bool {
 
 /// An entry of the first table: two bits for each of four classes of the fourth byte. The lower bit means that a literal for
 /// any place continues with that class, the upper bit that a literal for the start of a word does.
-type Beginnings = u8;
+type PrefixBits = u8;
 
-const ANYWHERE: Beginnings = 0b0101_0101;
-const AT_WORDS: Beginnings = !ANYWHERE;
+const ANYWHERE: PrefixBits = 0b0101_0101;
+const AT_WORDS: PrefixBits = !ANYWHERE;
 
 /// Which bits count after this byte.
 #[inline(always)]
-const fn allowed_after(byte: u8) -> Beginnings {
+const fn allowed_after(byte: u8) -> PrefixBits {
     let is_letter = (byte | 0x20).wrapping_sub(b'a') < 26;
     let is_digit = byte.wrapping_sub(b'0') < 10;
     if is_letter | is_digit { ANYWHERE } else { ANYWHERE | AT_WORDS }
@@ -148,7 +148,7 @@ const fn allowed_after(byte: u8) -> Beginnings {
 
 /// Which bits belong to this fourth byte.
 #[inline(always)]
-const fn going_on_with(byte: u8) -> Beginnings {
+const fn going_on_with(byte: u8) -> PrefixBits {
     let low = if byte & 1 == 0 { 0b0011_0011 } else { 0b1100_1100 };
     let high = if byte & 2 == 0 { 0b0000_1111 } else { 0b1111_0000 };
     low & high
@@ -189,10 +189,10 @@ impl Entry {
     }
 
     /// Its entries in the first table. Any byte may follow a short literal.
-    fn beginnings(&self) -> impl Iterator<Item = (usize, Beginnings)> {
+    fn beginnings(&self) -> impl Iterator<Item = (usize, PrefixBits)> {
         let [one, two, three, four, ..] = self.beginning.to_le_bytes();
         let thirds = if three == 0 { 0..=u8::MAX } else { three..=three };
-        let fourth = if four == 0 { Beginnings::MAX } else { going_on_with(four) };
+        let fourth = if four == 0 { PrefixBits::MAX } else { going_on_with(four) };
         let place = if self.begins_word { AT_WORDS } else { ANYWHERE };
         thirds.map(move |three| (first_hash(one, two, folded(three)), fourth & place))
     }
@@ -201,7 +201,7 @@ impl Entry {
 /// The literals, by the bytes that they start with.
 struct Table {
     /// By a hash of three bytes.
-    first: Box<[Beginnings; FIRST]>,
+    first: Box<[PrefixBits; FIRST]>,
     /// One bit for each hash of `known_by` bytes. It rejects most candidates of the first table.
     second: Box<[u64; SECOND / 64]>,
     /// The literals of that hash are `entries[starts[hash]..starts[hash + 1]]`.
@@ -231,9 +231,9 @@ impl Table {
     }
 
     /// The places of the block where a literal could start. Each loop does one thing to many bytes.
-    fn candidates(&self, bytes: &[u8], block: &Range<usize>, looked_at: &mut LookedAt) -> Places {
+    fn candidates(&self, bytes: &[u8], block: &Range<usize>, looked_at: &mut BlockBuffers) -> Places {
         let length = block.len();
-        let LookedAt { text, hashes, found } = looked_at;
+        let BlockBuffers { text, hashes, found } = looked_at;
         let last = (bytes.len() - block.start).min(text.len());
         for (to, byte) in text.iter_mut().zip(&bytes[block.start..]) {
             *to = folded(*byte);
@@ -249,7 +249,7 @@ impl Table {
                 to[lane] = self.first[usize::from(hashes[lane]) % FIRST];
             }
         }
-        found[0] &= block.start.checked_sub(1).map_or(Beginnings::MAX, |before| allowed_after(bytes[before]));
+        found[0] &= block.start.checked_sub(1).map_or(PrefixBits::MAX, |before| allowed_after(bytes[before]));
         found[0] &= going_on_with(text[3]);
         let around = bytes[block.start..].iter().zip(&text[4..]);
         for (found, (before, fourth)) in found[1..length].iter_mut().zip(around) {
@@ -281,15 +281,15 @@ impl Table {
 }
 
 /// Buffers for one block, reused for the next.
-struct LookedAt {
+struct BlockBuffers {
     text: [u8; BLOCK + 3],
     hashes: [u16; BLOCK],
-    found: [Beginnings; BLOCK],
+    found: [PrefixBits; BLOCK],
 }
 
-impl LookedAt {
+impl BlockBuffers {
     fn new() -> Self {
-        LookedAt { text: [0; BLOCK + 3], hashes: [0; BLOCK], found: [0; BLOCK] }
+        BlockBuffers { text: [0; BLOCK + 3], hashes: [0; BLOCK], found: [0; BLOCK] }
     }
 }
 
@@ -305,7 +305,7 @@ fn bits(bytes: &[u8; 64]) -> u64 {
     })
 }
 
-/// The bytes at `at`; after the end of the text there are zeros.
+/// The bytes at `at`, padded with zeros at the end of the text.
 #[inline(always)]
 fn eight(bytes: &[u8], at: usize) -> u64 {
     let mut beginning = [0; 8];
@@ -327,7 +327,7 @@ const fn folded(byte: u8) -> u8 {
     byte | FOLD as u8
 }
 
-/// In 16 bits, so that many are computed at once.
+/// A hash of 16 bits, so that one vector instruction computes many.
 #[inline(always)]
 fn first_hash(one: u8, two: u8, three: u8) -> usize {
     let times = |byte: u8, factor: u16| u16::from(byte).wrapping_mul(factor);

@@ -47,7 +47,7 @@ pub use defences::{Defences, FailAction, pause_name};
 pub use describe::{Description, Fact, IsolationMechanism, Limit, SandboxPart, Status};
 pub use error::{CloseError, ExecError, StartError, WaitError};
 pub use host_programs::{HostPrograms, MemoryBound};
-pub use limits::Exceeded;
+pub use limits::LimitExceeded;
 pub use process::{Command, Process, Stdio};
 pub use proof::{ProbeName, ProbeResult, Proof, ProofError, ProofSpec};
 pub use running::{Sandbox, Socket};

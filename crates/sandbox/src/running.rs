@@ -3,7 +3,7 @@
 use crate::describe::Description;
 use crate::error::{CloseError, ExecError};
 use crate::identity::Mapping;
-use crate::limits::{self, Cgroup, Exceeded};
+use crate::limits::{self, Cgroup, LimitExceeded};
 use crate::message::{ExecRequest, InitRequest, Stream};
 use crate::process::{Command, Process};
 use crate::proof::{ProbeRequest, Proof, ProofError, ProofSpec};
@@ -25,7 +25,7 @@ use std::time::Duration;
 
 const EXEC_LIMIT: Duration = Duration::from_secs(10);
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
-/// More processes than this are not named in a message.
+/// How many processes a message names at most.
 const MAX_NAMED: usize = 64;
 
 /// A sandbox that is up. It ends with `close`, with this value, or with this process, whichever comes first.
@@ -45,7 +45,7 @@ pub(crate) struct SandboxParts {
     pub(crate) description: Description,
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) state: StateDirectory,
-    /// Where views are, and the numbers of their upper layers.
+    /// The targets of views, and the numbers of their upper layers.
     pub(crate) uppers: Vec<(PathBuf, usize)>,
     pub(crate) cgroup: Arc<Cgroup>,
 }
@@ -62,12 +62,12 @@ impl Sandbox {
         Self { parts, next_id: AtomicU64::new(1), closed: false }
     }
 
-    /// The sockets of the spec, in its order. A second call gives none.
+    /// Takes the sockets of the spec, in its order. A second call returns none.
     pub fn take_sockets(&mut self) -> Vec<Socket> {
         std::mem::take(&mut self.parts.sockets)
     }
 
-    /// What is enforced, watched or absent, as it really is.
+    /// What is really enforced, watched or absent.
     pub fn describe(&self) -> &Description {
         &self.parts.description
     }
@@ -154,7 +154,7 @@ impl Sandbox {
             writable: writable.map(PathBuf::into_os_string),
         };
         let results = self.parts.shared.prove(request, EXEC_LIMIT);
-        // It goes with the state directory at the latest.
+        // If this fails, it is removed with the state directory.
         drop(fs::remove_file(&secret));
         let proof = Proof { results: results.map_err(|why| ProofError::NotDone { why })? };
         if proof.results.iter().all(|result| result.held) {
@@ -185,7 +185,7 @@ impl Sandbox {
     }
 
     /// The limits that were reached so far, as the watchdog and the kernel counted them.
-    pub fn exceeded(&self) -> Vec<Exceeded> {
+    pub fn exceeded(&self) -> Vec<LimitExceeded> {
         self.parts.shared.exceeded().into_iter().chain(self.parts.cgroup.exceeded()).collect()
     }
 
@@ -213,7 +213,7 @@ impl Sandbox {
 impl Drop for Sandbox {
     fn drop(&mut self) {
         if !self.closed {
-            // A caller that wants to know calls `close`.
+            // A caller that needs the result calls `close`.
             drop(self.take_down());
         }
     }

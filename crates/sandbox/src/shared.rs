@@ -3,7 +3,7 @@
 use crate::channel;
 use crate::command_exit::CommandExit;
 use crate::error::{ExecError, WaitError};
-use crate::limits::Exceeded;
+use crate::limits::LimitExceeded;
 use crate::message::InitRequest;
 use crate::proof::{ProbeRequest, ProbeResult};
 use rustix::process::Signal;
@@ -27,7 +27,7 @@ struct Progress {
     processes: HashMap<u64, ProcessState>,
     proof: Option<Result<Vec<ProbeResult>, String>>,
     gone: Option<String>,
-    exceeded: Option<Exceeded>,
+    exceeded: Option<LimitExceeded>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -68,12 +68,12 @@ impl Shared {
     }
 
     /// Kills everything because of a limit.
-    pub(crate) fn stop(&self, exceeded: Exceeded) {
+    pub(crate) fn stop(&self, exceeded: LimitExceeded) {
         self.state().exceeded = Some(exceeded);
         self.kill();
     }
 
-    pub(crate) fn exceeded(&self) -> Option<Exceeded> {
+    pub(crate) fn exceeded(&self) -> Option<LimitExceeded> {
         self.state().exceeded.clone()
     }
 
@@ -97,7 +97,9 @@ impl Shared {
     pub(crate) fn mark_gone(&self, how: &str) {
         let mut state = self.state();
         let how = match &state.exceeded {
-            Some(Exceeded { limit, detail }) => format!("stopped because of its limit on {limit}: {detail}"),
+            Some(LimitExceeded { limit, detail }) => {
+                format!("stopped because of its limit on {limit}: {detail}")
+            }
             None => how.to_owned(),
         };
         state.gone = Some(how);

@@ -24,7 +24,7 @@ pub struct SandboxSpec {
     /// caller, whiteouts as overlayfs marks them for users.
     #[serde(with = "all_path_bytes")]
     pub image: Vec<PathBuf>,
-    /// In order: a later one may lie inside an earlier one. What is not listed does not exist inside.
+    /// In order: a later mount may lie inside an earlier one. Nothing else exists inside.
     pub mounts: Vec<Mount>,
     /// The environment that every command starts from; nothing is inherited.
     pub environment: Vec<(OsString, OsString)>,
@@ -79,7 +79,7 @@ impl Default for InitProgram {
 /// One thing in the sandbox's tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
-    /// Absolute, without `.` or `..`; made if it is not there.
+    /// Absolute, without `.` or `..`. Created if it is missing.
     #[serde(with = "path_bytes")]
     pub target: PathBuf,
     pub kind: MountKind,

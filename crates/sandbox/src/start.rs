@@ -10,8 +10,8 @@ use crate::running::{Sandbox, SandboxParts, Socket};
 use crate::shared::Shared;
 use crate::spec::{MountKind, SandboxSpec, SocketKind};
 use crate::state_directory::{self, StateDirectory, UpperLayers};
-use crate::step::{AtStep, StartStep};
-use crate::supervisor::{self, Started, Work};
+use crate::step::{StartStep, StepContext};
+use crate::supervisor::{self, SupervisorHandshake, SupervisorTask};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
@@ -73,10 +73,10 @@ fn start_inside(
     host: UnixStream,
     init: UnixStream,
     cgroup: &Arc<Cgroup>,
-) -> Result<(Arc<Shared>, Started), StartError> {
+) -> Result<(Arc<Shared>, SupervisorHandshake), StartError> {
     let shared = Arc::new(Shared::new(host));
     let (sender, receiver) = mpsc::channel();
-    let work = Work { spec: spec.clone(), mapping, cgroup: Arc::clone(cgroup), init_socket: init };
+    let work = SupervisorTask { spec: spec.clone(), mapping, cgroup: Arc::clone(cgroup), init_socket: init };
     let for_thread = Arc::clone(&shared);
     std::thread::Builder::new()
         .name("sandbox".to_owned())
@@ -108,7 +108,7 @@ fn watch(
     spec: &SandboxSpec,
     cgroup: &Cgroup,
     shared: &Arc<Shared>,
-    started: &Started,
+    started: &SupervisorHandshake,
 ) -> Result<(), StartError> {
     use crate::describe::Limit;
     let watch = Watch {
@@ -134,9 +134,9 @@ fn finish(
     state: StateDirectory,
     cgroup: Arc<Cgroup>,
     shared: Arc<Shared>,
-    started: Started,
+    started: SupervisorHandshake,
 ) -> Sandbox {
-    let Started { pid, root, sockets, description } = started;
+    let SupervisorHandshake { pid, root, sockets, description } = started;
     let kinds = spec.network.sockets.iter().map(|socket| socket.kind);
     let make = |(kind, fd)| match kind {
         SocketKind::TcpListener => Socket::Tcp(std::net::TcpListener::from(fd)),

@@ -4,7 +4,7 @@
 use crate::identity::Mapping;
 use crate::limits::remove_cgroup;
 use crate::remove_tree;
-use crate::step::{AtStep, StartStep, StepError};
+use crate::step::{StartStep, StepContext, StepError};
 use rustix::fs::FlockOperation;
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -133,11 +133,11 @@ pub(crate) struct StepError {
 }
 
 /// Names the step and the thing on an error of the system.
-pub(crate) trait AtStep<T> {
+pub(crate) trait StepContext<T> {
     fn at(self, step: StartStep, on: impl fmt::Display) -> Result<T, StepError>;
 }
 
-impl<T, E: Into<io::Error>> AtStep<T> for Result<T, E> {
+impl<T, E: Into<io::Error>> StepContext<T> for Result<T, E> {
     fn at(self, step: StartStep, on: impl fmt::Display) -> Result<T, StepError> {
         self.map_err(|source| StepError { step, on: on.to_string(), source: source.into() })
     }

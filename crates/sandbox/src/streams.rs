@@ -7,29 +7,29 @@ use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
 
 /// The two ends of one standard stream: the command's, and ours if it is a pipe.
-pub(crate) struct Ends<T> {
+pub(crate) struct StreamEnds<T> {
     pub(crate) inside: Option<OwnedFd>,
     pub(crate) outside: Option<T>,
 }
 
-pub(crate) fn input(stdio: Stdio) -> Result<Ends<PipeWriter>, ExecError> {
+pub(crate) fn input(stdio: Stdio) -> Result<StreamEnds<PipeWriter>, ExecError> {
     match stdio {
-        Stdio::Null => Ok(Ends { inside: None, outside: None }),
-        Stdio::Descriptor(fd) => Ok(Ends { inside: Some(fd), outside: None }),
+        Stdio::Null => Ok(StreamEnds { inside: None, outside: None }),
+        Stdio::Descriptor(fd) => Ok(StreamEnds { inside: Some(fd), outside: None }),
         Stdio::Pipe => {
             let (reader, writer) = io::pipe().map_err(|source| ExecError::Descriptor { source })?;
-            Ok(Ends { inside: Some(reader.into()), outside: Some(writer) })
+            Ok(StreamEnds { inside: Some(reader.into()), outside: Some(writer) })
         }
     }
 }
 
-pub(crate) fn output(stdio: Stdio) -> Result<Ends<PipeReader>, ExecError> {
+pub(crate) fn output(stdio: Stdio) -> Result<StreamEnds<PipeReader>, ExecError> {
     match stdio {
-        Stdio::Null => Ok(Ends { inside: None, outside: None }),
-        Stdio::Descriptor(fd) => Ok(Ends { inside: Some(fd), outside: None }),
+        Stdio::Null => Ok(StreamEnds { inside: None, outside: None }),
+        Stdio::Descriptor(fd) => Ok(StreamEnds { inside: Some(fd), outside: None }),
         Stdio::Pipe => {
             let (reader, writer) = io::pipe().map_err(|source| ExecError::Descriptor { source })?;
-            Ok(Ends { inside: Some(writer.into()), outside: Some(reader) })
+            Ok(StreamEnds { inside: Some(writer.into()), outside: Some(reader) })
         }
     }
 }

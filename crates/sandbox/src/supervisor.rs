@@ -10,7 +10,7 @@ use crate::limits::Cgroup;
 use crate::message::{InitReport, InitRequest};
 use crate::shared::{ProcessState, Shared};
 use crate::spec::{InitProgram, SandboxIdentity, SandboxSpec};
-use crate::step::{AtStep, StartStep};
+use crate::step::{StartStep, StepContext};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use std::ffi::OsString;
 use std::io;
@@ -21,11 +21,11 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-/// How long the whole handshake may take between two messages.
+/// The longest pause between two messages of the handshake.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
 /// What the thread needs.
-pub(crate) struct Work {
+pub(crate) struct SupervisorTask {
     pub(crate) spec: SandboxSpec,
     pub(crate) mapping: Mapping,
     pub(crate) cgroup: Arc<Cgroup>,
@@ -33,7 +33,7 @@ pub(crate) struct Work {
 }
 
 /// The result of the handshake.
-pub(crate) struct Started {
+pub(crate) struct SupervisorHandshake {
     pub(crate) pid: Pid,
     pub(crate) root: OwnedFd,
     pub(crate) sockets: Vec<OwnedFd>,
@@ -41,7 +41,11 @@ pub(crate) struct Started {
 }
 
 /// The body of the thread. The outcome of the start goes through `outcome`; then it serves until the end.
-pub(crate) fn supervise(work: Work, shared: &Arc<Shared>, outcome: &Sender<Result<Started, StartError>>) {
+pub(crate) fn supervise(
+    work: SupervisorTask,
+    shared: &Arc<Shared>,
+    outcome: &Sender<Result<SupervisorHandshake, StartError>>,
+) {
     let mut handshake = Handshake::new(&work);
     let result = handshake.run(work, shared);
     let failed = result.is_err();
@@ -64,12 +68,12 @@ struct Handshake {
 }
 
 impl Handshake {
-    fn new(work: &Work) -> Self {
+    fn new(work: &SupervisorTask) -> Self {
         Self { identity: (work.spec.identity, work.mapping), pid: None, sockets: Vec::new(), init: None }
     }
 
-    fn run(&mut self, work: Work, shared: &Shared) -> Result<Started, StartError> {
-        let Work { spec, mapping, cgroup, init_socket } = work;
+    fn run(&mut self, work: SupervisorTask, shared: &Shared) -> Result<SupervisorHandshake, StartError> {
+        let SupervisorTask { spec, mapping, cgroup, init_socket } = work;
         let socket = &shared.socket;
         spec.defences.reach(StartStep::Spawn)?;
         self.init = Some(spawn_init(&spec.init, init_socket)?);
@@ -86,7 +90,7 @@ impl Handshake {
         }
     }
 
-    fn next(&mut self, shared: &Shared) -> Result<Option<Started>, StartError> {
+    fn next(&mut self, shared: &Shared) -> Result<Option<SupervisorHandshake>, StartError> {
         let received = match channel::receive_from::<InitReport>(&shared.socket) {
             Ok(Some(message)) => message,
             Ok(None) => return Err(self.died("closed its socket")),
@@ -133,15 +137,19 @@ impl Handshake {
         }
     }
 
-    fn ready(&mut self, description: Description, descriptors: Vec<OwnedFd>) -> Result<Started, StartError> {
+    fn ready(
+        &mut self,
+        description: Description,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<SupervisorHandshake, StartError> {
         let root = descriptors.into_iter().next();
         let (Some(pid), Some(root)) = (self.pid, root) else {
             return Err(self.died("was ready without a pid or a root"));
         };
-        Ok(Started { pid, root, sockets: std::mem::take(&mut self.sockets), description })
+        Ok(SupervisorHandshake { pid, root, sockets: std::mem::take(&mut self.sockets), description })
     }
 
-    /// Writes the identity map. Only a process outside of the new user namespace may.
+    /// Writes the identity map. Only a process outside the new user namespace may do this.
     fn map_identity(&self) -> Result<(), StartError> {
         let (identity, Mapping::Fresh { id }) = self.identity else {
             return Err(self.died("asked for a map that it could write itself"));
@@ -174,8 +182,8 @@ impl Handshake {
     }
 }
 
-/// No working directory or other step between fork and exec: then the standard library need not copy this process,
-/// which may be large.
+/// Sets no working directory and runs no code between fork and exec, so that the standard library need not copy this
+/// process, which may be large.
 fn spawn_init(init: &InitProgram, socket: UnixStream) -> Result<std::process::Child, StartError> {
     let child = std::process::Command::new(&init.path)
         .arg(&init.argument)

@@ -24,4 +24,4 @@ pub use ranking::{Estimate, Ranking, rank};
 pub use scanner::Scanner;
 pub use toggles::Toggles;
 pub use unicode::{clean, clean_json};
-pub use waiver::{Day, InvalidWaiver, Waived, Waiver, apply_waivers};
+pub use waiver::{Day, InvalidWaiver, Waiver, WaiverResult, apply_waivers};

@@ -12,7 +12,7 @@ use crate::injection;
 use crate::origin::Origin;
 use crate::ssrf;
 use crate::toggles::Toggles;
-use crate::unicode::{self, Letters};
+use crate::unicode::{self, SuspiciousCharacters};
 
 #[derive(Debug, Clone, Default)]
 pub struct Scanner {
@@ -31,13 +31,13 @@ impl Scanner {
     /// All findings of a text, most severe first, then in order of place.
     pub fn scan(&self, bytes: impl AsRef<[u8]>, origin: Origin) -> Vec<Finding> {
         let text = decode(bytes.as_ref());
-        let letters = Letters::new(&text);
+        let letters = SuspiciousCharacters::new(&text);
         let mut hits = Vec::new();
         if self.toggles.unicode_normalizer {
             unicode::scan(&letters, &mut hits);
         }
         let mut secrets = Vec::new();
-        let mut signs = injection::Collected::default();
+        let mut signs = injection::InjectionMatches::default();
         let mut addresses = ssrf::Addresses::default();
         let Toggles { context_injection, ssrf_validator, .. } = self.toggles;
         SEARCH.each(&text, |target, hit| match target {

@@ -99,13 +99,13 @@ impl Waiver {
 
 /// Findings, sorted by whether a waiver accepts them.
 #[derive(Debug, Default)]
-pub struct Waived<'s> {
+pub struct WaiverResult<'s> {
     pub open: Vec<Finding>,
     /// Accepted, and by which waiver.
     pub waived: Vec<(Finding, &'s Waiver)>,
 }
 
-impl Waived<'_> {
+impl WaiverResult<'_> {
     pub fn worst(&self) -> Option<Severity> {
         self.open.iter().map(|finding| finding.severity).max()
     }
@@ -117,8 +117,8 @@ pub fn apply_waivers<'s>(
     path: &str,
     waivers: &'s [Waiver],
     today: Day,
-) -> Waived<'s> {
-    let mut waived = Waived::default();
+) -> WaiverResult<'s> {
+    let mut waived = WaiverResult::default();
     for finding in findings {
         match waivers.iter().find(|waiver| waiver.covers(finding.rule, path, today)) {
             Some(waiver) => waived.waived.push((finding, waiver)),

@@ -6,7 +6,7 @@ use std::ops::Range;
 use redact::{Category, Finding, Hit, Severity, report, rule, secrets};
 use scan::unicode;
 
-use crate::harm::{Harm, Reach};
+use crate::harm::{Harm, HarmReach};
 use crate::isolation::Isolation;
 use crate::parsed::{MAX_CALLS, ParsedLine};
 use crate::script::Call;
@@ -54,7 +54,7 @@ fn read_script(source: &str, outer: Range<usize>, nesting: usize, reading: &mut 
             severity: Severity::High,
             detail: "too long or too deep to be read".to_owned(),
             advice: "Write the command as a few short lines.",
-            reach: Reach::Beyond,
+            reach: HarmReach::Beyond,
         };
         reading.add(harm, outer);
         return;
@@ -84,7 +84,7 @@ fn read_script(source: &str, outer: Range<usize>, nesting: usize, reading: &mut 
             severity: Severity::High,
             detail,
             advice: "Write the command without encoding or escapes.",
-            reach: Reach::Beyond,
+            reach: HarmReach::Beyond,
         };
         reading.add(harm, outer.clone());
         read_script(&words, outer.clone(), nesting + 1, reading);
@@ -110,7 +110,7 @@ fn hidden_characters(command: &str, hits: &mut Vec<Hit>) {
 impl CommandReading {
     fn add(&mut self, harm: Harm, range: Range<usize>) {
         let Harm { rule, severity, detail, advice, reach } = harm;
-        let is_everyday = reach == Reach::Sandbox && self.isolation == Isolation::Sandbox;
+        let is_everyday = reach == HarmReach::Sandbox && self.isolation == Isolation::Sandbox;
         self.hits.push(Hit {
             rule,
             category: Category::Commands,

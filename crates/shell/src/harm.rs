@@ -9,12 +9,12 @@ pub(crate) struct Harm {
     pub(crate) severity: Severity,
     pub(crate) detail: String,
     pub(crate) advice: &'static str,
-    pub(crate) reach: Reach,
+    pub(crate) reach: HarmReach,
 }
 
 /// How far a harm goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum HarmReach {
     /// Its effect ends with a disposable sandbox.
     Sandbox,
     /// It sends something out, outlives the sandbox, or attacks it.
@@ -24,6 +24,6 @@ pub(crate) enum Reach {
 impl Harm {
     /// Everyday work in a disposable sandbox.
     pub(crate) fn ends_with_sandbox(self) -> Self {
-        Harm { reach: Reach::Sandbox, ..self }
+        Harm { reach: HarmReach::Sandbox, ..self }
     }
 }

@@ -1,5 +1,5 @@
-//! Reads a command line with the bash grammar and makes a `Script` of it. Knows the variables that the
-//! command line itself sets. Judges nothing.
+//! Parses a command line with the bash grammar into a `Script`. Substitutes variables that the command line itself
+//! sets. Judges nothing.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -14,12 +14,12 @@ use crate::{split, steps, word};
 const MAX_DEPTH: usize = 100;
 /// A longer command is refused.
 const MAX_COMMAND: usize = 64 * 1024;
-/// How often the parser may report progress. A command that needs more was made to be slow.
+/// How often the parser may report progress. A command that exceeds this was written to be slow.
 const MAX_STEPS: usize = 20_000;
-/// The most bytes that the parser may read, repeated reads included: for each here-document it searches for the end up to the
+/// The largest number of bytes that the parser may read, repeated reads included. For each here-document it reads up to the
 /// end of the command.
 const MAX_READ: usize = 64 * MAX_COMMAND;
-/// It reads in pieces, so that what it reads can be counted.
+/// The parser reads in chunks of this size, so that the bytes can be counted.
 const PIECE: usize = 4096;
 
 pub(crate) fn parse(source: &str) -> Script {
@@ -83,7 +83,7 @@ fn is_straight(node: Node<'_>) -> bool {
 pub(super) struct Builder<'s> {
     pub(super) source: &'s str,
     pub(super) script: Script,
-    /// Variables with values that this command line gave them.
+    /// Variables that this command line has set.
     pub(super) variables: HashMap<String, String>,
 }
 
@@ -174,7 +174,7 @@ impl<'s> Builder<'s> {
         }
     }
 
-    /// In the grammar, what follows the marker on its line (`<<EOF | sh`, `<<EOF > file`) is below the here-document.
+    /// In the grammar, whatever follows the marker on its line (`<<EOF | sh`, `<<EOF > file`) is a child of the here-document.
     fn heredoc(&mut self, node: Node<'_>, body: &Range<usize>, depth: usize) {
         let mut cursor = node.walk();
         let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
@@ -311,7 +311,7 @@ fn joined(builder: &mut Builder<'_>, node: Node<'_>, depth: usize, word: &mut Wo
     }
 }
 
-/// Between double quotes the grammar leaves blanks between its nodes out; they are taken from the text.
+/// Between double quotes the grammar has no nodes for blanks, so they are taken from the text.
 fn quoted(builder: &mut Builder<'_>, node: Node<'_>, depth: usize, word: &mut Word) {
     let source = builder.source;
     let opening = source[node.byte_range()].find('"').unwrap_or(0);

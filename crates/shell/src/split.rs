@@ -65,14 +65,14 @@ pub(super) fn is_overloaded(source: &str) -> bool {
 
 /// The text outside of quotes and here-documents.
 #[derive(Default)]
-struct Unquoted {
+struct UnquotedText {
     slow: usize,
     /// The most that begin in one line.
     documents: usize,
 }
 
-fn unquoted(source: &str) -> Unquoted {
-    let mut unquoted = Unquoted::default();
+fn unquoted(source: &str) -> UnquotedText {
+    let mut unquoted = UnquotedText::default();
     let mut quote = None;
     let mut lines = source.split('\n');
     while let Some(line) = lines.next() {

@@ -25,7 +25,7 @@ struct Client {
     short: &'static str,
     /// Whole options that take a value, without their dashes.
     long: &'static str,
-    /// Those among the options whose value is an address.
+    /// The options whose value is an address.
     addresses: &'static [&'static str],
 }
 
@@ -121,13 +121,12 @@ const CLIENTS: &[Client] = &[
     },
 ];
 
-/// The schemes that are read as such without slashes behind them: `curl http:10.0.0.1`. Anything else before a colon is
-/// a host.
+/// The schemes that need no slashes: `curl http:10.0.0.1`. Any other text before a colon is a host.
 const SCHEMES: &[&str] = &[
     "http", "https", "ws", "wss", "ftp", "ftps", "file", "gopher", "dict", "ldap", "ldaps", "tftp", "telnet",
 ];
 
-/// Every place that a call names, as an absolute address.
+/// Every address in a call, as an absolute URL.
 pub(super) fn targets(call: &Call) -> Vec<String> {
     let Some(client) = CLIENTS.iter().find(|client| call.is(client.names)) else { return Vec::new() };
     let (operands, mut targets) = read_options(client, call);
@@ -180,7 +179,7 @@ fn option_with_value<'c>(client: &Client, text: &'c str) -> Option<(&'c str, Opt
     if text.starts_with("--") {
         return None;
     }
-    // In `-sSLo file` and `-ofile` the first letter that takes a value ends the letters.
+    // In `-sSLo file` and `-ofile`, the letters end with the first one that takes a value.
     let (at, letter) = name.char_indices().find(|(_, letter)| client.short.contains(*letter))?;
     let end = at + letter.len_utf8();
     Some((&name[at..end], Some(&name[end..]).filter(|rest| !rest.is_empty())))
@@ -201,7 +200,7 @@ fn request<'c>(operands: &[&'c Word]) -> Option<&'c str> {
     operands.get(skipped).map(|word| word.text.as_str())
 }
 
-/// A listening program does not connect.
+/// Whether the program listens, and so connects to nothing.
 fn listens(call: &Call) -> bool {
     call.is(&["nc", "ncat", "netcat"]) && (call.has_short('l') || call.has_long("--listen"))
 }
@@ -222,7 +221,7 @@ fn absolute(word: &str) -> Option<String> {
     if word.contains("://") || scheme.is_some_and(|scheme| SCHEMES.contains(&scheme.as_str())) {
         return Some(word.to_owned());
     }
-    // httpie and similar read a port alone as one of this machine; for others it is not an address.
+    // httpie and similar programs read a port alone as a port of this machine; other programs do not.
     let host = if word.starts_with(':') && !word.starts_with("::") { "localhost" } else { "" };
     let is_ipv6 = word.parse::<std::net::Ipv6Addr>().is_ok();
     Some(if is_ipv6 { format!("http://[{word}]") } else { format!("http://{host}{word}") })
@@ -240,7 +239,7 @@ fn copied<'c>(call: &Call, operands: &[&'c Word]) -> impl Iterator<Item = &'c st
     texts.into_iter().skip(from).take(count)
 }
 
-/// `user@host:path`, as ssh and similar programs write it. One letter before the colon is a disk.
+/// `user@host:path`, as ssh and similar programs write it. One letter before the colon is a drive.
 fn remote(word: &str) -> Option<String> {
     if word.contains("://") {
         return Some(word.to_owned());

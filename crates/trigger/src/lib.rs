@@ -27,10 +27,10 @@ const MAX_LOOPS: usize = 3;
 /// How many labels of an event are read.
 const MAX_LABELS: usize = 100;
 
-/// How deep brackets and signs nest: each level is several calls of the parser.
+/// How deep brackets and signs may nest. Each level is several nested calls in the parser.
 const MAX_DEPTH: usize = 32;
 
-/// A long sum nests too, with a call for each part.
+/// The stack of the parser's thread. A long sum also nests, with one call for each operand.
 const STACK_BYTES: usize = 64 << 20;
 
 /// A checked expression.
@@ -88,7 +88,7 @@ impl std::error::Error for TriggerError {}
 pub struct TriggerEvent(Json);
 
 impl TriggerEvent {
-    /// An event that has this form already.
+    /// An event that is already in this form.
     pub fn normalized(event: Json) -> Self {
         Self(event)
     }
@@ -138,7 +138,7 @@ impl Trigger {
         }
         on_large_stack(|| {
             let program = parse(text)?;
-            let mut found = Found::default();
+            let mut found = ExpressionUse::default();
             found.visit(program.expression());
             if found.loops > MAX_LOOPS {
                 return Err(TriggerError::TooManyLoops { count: found.loops });
@@ -168,7 +168,7 @@ impl Trigger {
     }
 }
 
-/// At least how deep the parser goes: open brackets, signs in a row, and conditions. Texts count too.
+/// A lower bound of the parser's depth: open brackets, signs in a row, and conditions. Those inside strings count too.
 fn depth(text: &str) -> usize {
     let mut open = 0_usize;
     let mut signs = 0;
@@ -209,14 +209,14 @@ fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T, TriggerError> + Send
 
 /// What an expression uses.
 #[derive(Default)]
-struct Found<'a> {
+struct ExpressionUse<'a> {
     loops: usize,
     names: Vec<&'a str>,
     /// The variables of loops.
     locals: Vec<&'a str>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> ExpressionUse<'a> {
     fn visit(&mut self, node: &'a IdedExpr) {
         match &node.expr {
             Expr::Unspecified | Expr::Literal(_) => {}

@@ -21,12 +21,12 @@ mod tests;
 
 pub use diagnostic::{Diagnostic, DiagnosticSeverity};
 pub use emit::emit;
-pub use merge::{Keyed, append_unique, by_key, by_name, replace, restore_defaults};
+pub use merge::{ItemKey, append_unique, by_key, by_name, replace, restore_defaults};
 pub use node::{MapEntry, Node, Value};
 pub use parse::{ParseLimits, parse, parse_part};
 pub use scalar::decode_choice;
 pub use schema::{Schemas, document, schema_field};
-pub use shape::{At, Decoder, Map, Partial, Shape, Whole};
+pub use shape::{Decoder, Map, Partial, Shape, Spanned, Unmerged};
 pub use source::{Location, Source, SourceId, Sources, Span};
 pub use suggest::closest;
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use crate::{MapEntry, Node, Span, Value};
 
 /// Returns the key of a list item: items with the same key are the same item.
-pub type Keyed = fn(&Node) -> Option<String>;
+pub type ItemKey = fn(&Node) -> Option<String>;
 
 /// The overlay wins and remembers what it replaced.
 pub fn replace(base: Node, mut overlay: Node) -> Node {
@@ -44,7 +44,7 @@ pub fn by_name(base: Node, overlay: Node, rule: impl Fn(&str, Node, Node) -> Nod
 }
 
 /// Items of the same key replace each other in place, by `rule`; others are appended.
-pub fn by_key(base: Node, overlay: Node, key: Keyed, rule: fn(Node, Node) -> Node) -> Node {
+pub fn by_key(base: Node, overlay: Node, key: ItemKey, rule: fn(Node, Node) -> Node) -> Node {
     let (Value::List(_), Value::List(_)) = (&base.value, &overlay.value) else {
         return replace(base, overlay);
     };

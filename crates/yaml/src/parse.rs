@@ -138,7 +138,7 @@ impl Builder {
             return Err(Diagnostic::error(
                 "documents",
                 at,
-                "a second document starts here; a file holds one",
+                "a second document starts here; a file may contain only one",
             )
             .into());
         }

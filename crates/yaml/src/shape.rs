@@ -161,12 +161,12 @@ impl Decoder {
 
 /// A value and where it was written.
 #[derive(Clone, Debug)]
-pub struct At<T> {
+pub struct Spanned<T> {
     pub value: T,
     pub at: Span,
 }
 
-impl<T> Deref for At<T> {
+impl<T> Deref for Spanned<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -174,14 +174,14 @@ impl<T> Deref for At<T> {
     }
 }
 
-impl<T: PartialEq> PartialEq for At<T> {
+impl<T: PartialEq> PartialEq for Spanned<T> {
     /// Equal values are equal wherever they were written.
     fn eq(&self, other: &Self) -> bool {
         self.value == other.value
     }
 }
 
-impl<T: Shape> Shape for At<T> {
+impl<T: Shape> Shape for Spanned<T> {
     fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
         T::decode(node, decoder).map(|value| Self { value, at: node.at })
     }
@@ -238,9 +238,9 @@ impl<T: Shape> Shape for Partial<T> {
 
 /// A value that a nearer file replaces as a whole, such as a list whose order, repetition or completeness means something.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Whole<T>(pub T);
+pub struct Unmerged<T>(pub T);
 
-impl<T> Deref for Whole<T> {
+impl<T> Deref for Unmerged<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -248,7 +248,7 @@ impl<T> Deref for Whole<T> {
     }
 }
 
-impl<T: Shape> Shape for Whole<T> {
+impl<T: Shape> Shape for Unmerged<T> {
     fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
         T::decode(node, decoder).map(Self)
     }
@@ -302,7 +302,7 @@ impl<T: Shape> Shape for Vec<T> {
 
 /// A map with free keys, in the order they were written.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Map<T>(pub Vec<(At<String>, T)>);
+pub struct Map<T>(pub Vec<(Spanned<String>, T)>);
 
 impl<T> Default for Map<T> {
     fn default() -> Self {
@@ -315,7 +315,7 @@ impl<T> Map<T> {
         self.0.iter().find(|(name, _)| name.value == key).map(|(_, value)| value)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (&At<String>, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&Spanned<String>, &T)> {
         self.0.iter().map(|(key, value)| (key, value))
     }
 
@@ -337,7 +337,7 @@ impl<T: Shape> Shape for Map<T> {
         let mut read = Vec::new();
         for entry in entries.iter().filter(|entry| T::optional() || !entry.node.is_null()) {
             match decoder.within(&entry.key, |decoder| T::decode(&entry.node, decoder)) {
-                Some(value) => read.push((At { value: entry.key.clone(), at: entry.key_at }, value)),
+                Some(value) => read.push((Spanned { value: entry.key.clone(), at: entry.key_at }, value)),
                 None => complete = false,
             }
         }

@@ -2,8 +2,8 @@
 
 use crate::macros::json;
 use crate::{
-    At, Decoder, Diagnostic, Map, Node, ParseLimits, Shape, Sources, Value, choice, document, emit, parse,
-    ranged, record, text,
+    Decoder, Diagnostic, Map, Node, ParseLimits, Shape, Sources, Spanned, Value, choice, document, emit,
+    parse, ranged, record, text,
 };
 
 choice! {
@@ -29,7 +29,7 @@ record! {
     /// An inner record.
     pub struct Inner {
         /// Where from.
-        src: At<String>,
+        src: Spanned<String>,
         optional: Option<bool>,
     }
 }
@@ -38,9 +38,9 @@ record! {
     /// The outer record.
     layered pub struct Outer {
         /// The name of it.
-        name: At<Name>,
+        name: Spanned<Name>,
         mode: Option<Mode>,
-        few: Option<At<Few>>,
+        few: Option<Spanned<Few>>,
         list: Vec<String>,
         inner: Option<Inner>,
         env: Map<String>,
@@ -166,7 +166,7 @@ fn hostile_documents_get_one_clear_message() {
         (bomb, "more than 100000 values, counting what aliases repeat"),
         ("a: 1\na: 2\n".to_owned(), "`a` is set twice"),
         ("a: &a [*a]\n".to_owned(), "this alias is inside the value that it names"),
-        ("---\na\n---\nb\n".to_owned(), "a second document starts here; a file holds one"),
+        ("---\na\n---\nb\n".to_owned(), "a second document starts here; a file may contain only one"),
         ("a: !ruby/object x\n".to_owned(), "the tag `!ruby/object` has no meaning here"),
         ("<<: {a: b}\n".to_owned(), "YAML merge keys are not supported"),
         ("? [a]\n: b\n".to_owned(), "a key must be text"),

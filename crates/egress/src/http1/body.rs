@@ -96,13 +96,13 @@ where
     let sent = match framing {
         Framing::None => 0,
         Framing::Length(length) => {
-            relay_length(from, to, length, Written::AsIs, idle, filter).await?;
+            relay_length(from, to, length, PortionFraming::AsIs, idle, filter).await?;
             length
         }
         Framing::Chunked => relay_chunks(from, to, idle, filter).await?,
         Framing::UntilClose => relay_rest(from, to, idle, filter).await?,
     };
-    write(to, &filter.finish(), Written::of(framing), idle).await?;
+    write(to, &filter.finish(), PortionFraming::of(framing), idle).await?;
     if framing == Framing::Chunked {
         put(to, b"0\r\n\r\n", idle).await?;
     }
@@ -189,12 +189,12 @@ async fn put<W: AsyncWrite + Unpin>(to: &mut W, bytes: &[u8], idle: Duration) ->
 
 /// How a portion is written.
 #[derive(Clone, Copy)]
-enum Written {
+enum PortionFraming {
     AsIs,
     AsChunk,
 }
 
-impl Written {
+impl PortionFraming {
     fn of(framing: Framing) -> Self {
         if framing == Framing::Chunked { Self::AsChunk } else { Self::AsIs }
     }
@@ -204,15 +204,15 @@ impl Written {
 async fn write<W: AsyncWrite + Unpin>(
     to: &mut W,
     portion: &[u8],
-    written: Written,
+    written: PortionFraming,
     idle: Duration,
 ) -> Result<(), BodyError> {
     if portion.is_empty() {
         return Ok(());
     }
     match written {
-        Written::AsIs => put(to, portion, idle).await,
-        Written::AsChunk => {
+        PortionFraming::AsIs => put(to, portion, idle).await,
+        PortionFraming::AsChunk => {
             put(to, format!("{:x}\r\n", portion.len()).as_bytes(), idle).await?;
             put(to, portion, idle).await?;
             put(to, b"\r\n", idle).await
@@ -224,7 +224,7 @@ async fn relay_length<R, W>(
     from: &mut HeadReader<R>,
     to: &mut W,
     length: u64,
-    written: Written,
+    written: PortionFraming,
     idle: Duration,
     filter: &mut dyn BodyFilter,
 ) -> Result<(), BodyError>
@@ -281,7 +281,7 @@ where
         if size == 0 {
             break;
         }
-        relay_length(from, to, size, Written::AsChunk, idle, filter).await?;
+        relay_length(from, to, size, PortionFraming::AsChunk, idle, filter).await?;
         sent += size;
         if !line(from, idle).await?.is_empty() {
             return Err(BodyError::Chunk);

@@ -7,7 +7,7 @@ use super::outgoing_check;
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
 use super::tunnel::ByteCounts;
-use crate::event::Via;
+use crate::event::ProxyMode;
 use crate::identity::{IdentifiedCaller, Identify, IdentityError};
 use policy::{Admitted, Host};
 use std::io;
@@ -36,7 +36,7 @@ pub(super) struct AdmittedConnection {
     pub(super) addresses: Vec<IpAddr>,
     pub(super) caller: IdentifiedCaller,
     pub(super) ends: ClientSocket,
-    pub(super) via: Via,
+    pub(super) via: ProxyMode,
     /// Whether the client speaks TLS; the connection to the server then does too.
     pub(super) tls: bool,
 }
@@ -123,7 +123,7 @@ pub(super) async fn admit(
     destination: Destination,
     caller: IdentifiedCaller,
     ends: ClientSocket,
-    via: Via,
+    via: ProxyMode,
 ) -> Result<AdmittedConnection, Refusal> {
     let config = &proxy.config;
     outgoing_check::check_host(config.leak_watcher.as_ref(), &destination)?;

@@ -48,7 +48,7 @@ impl ClientConnection {
 
 /// Whether the client waits for the response to its CONNECT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Greeting {
+pub(super) enum ConnectReply {
     Established,
     Silent,
 }
@@ -59,10 +59,10 @@ pub(super) async fn refuse_before_tls(
     mut client: TcpStream,
     record: &mut ConnectionRecord,
     refusal: &Refusal,
-    greeting: Greeting,
+    greeting: ConnectReply,
 ) {
     record.refused(refusal);
-    if greeting == Greeting::Silent {
+    if greeting == ConnectReply::Silent {
         let mut first = [0];
         let waiting = tokio::time::timeout(FIRST_BYTE_TIME, client.peek(&mut first));
         let speaks_http = matches!(waiting.await, Ok(Ok(1)) if first[0].is_ascii_uppercase());
@@ -71,8 +71,8 @@ pub(super) async fn refuse_before_tls(
         }
     }
     let response = match greeting {
-        Greeting::Established => refusal.connect_response(),
-        Greeting::Silent => refusal.response(),
+        ConnectReply::Established => refusal.connect_response(),
+        ConnectReply::Silent => refusal.response(),
     };
     if client.write_all(&response).await.is_ok() {
         drop(client.shutdown().await);

@@ -2,7 +2,7 @@
 //! absolute form, each of which may go to another server.
 
 use super::admission::{ClientSocket, identify_caller};
-use super::client::{ClientConnection, Greeting, refuse_before_tls};
+use super::client::{ClientConnection, ConnectReply, refuse_before_tls};
 use super::config::Proxy;
 use super::destination::Destination;
 use super::inspect::{self, ESTABLISHED};
@@ -12,7 +12,7 @@ use super::requests;
 use super::route::{ForwardConnection, Routing, admit_forward, gateway_at};
 use super::stream::{GatewayConnection, GatewayService};
 use super::upstream::UpstreamPool;
-use crate::event::Via;
+use crate::event::ProxyMode;
 use crate::http1::{HeadReader, RequestHead, RequestTarget};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ async fn refuse(forward: &ForwardConnection, stream: TcpStream, refusal: &Refusa
     let mut record = forward.new_record();
     // The event should name the program; the refusal does not depend on it.
     drop(identify_caller(&forward.proxy, forward.ends, &mut record).await);
-    refuse_before_tls(stream, &mut record, refusal, Greeting::Established).await;
+    refuse_before_tls(stream, &mut record, refusal, ConnectReply::Established).await;
 }
 
 async fn connect(forward: &ForwardConnection, mut stream: TcpStream, authority: &str) {
@@ -88,9 +88,10 @@ async fn connect(forward: &ForwardConnection, mut stream: TcpStream, authority: 
         return;
     }
     let host = destination.host.to_string();
-    let mut record = ConnectionRecord::new(&proxy.config.on_event, Via::Connect, &host, destination.port);
-    match admit_forward(forward, destination, Via::Connect, &mut record).await {
-        Ok(connection) => inspect::serve(connection, stream, Greeting::Established, record).await,
-        Err(refusal) => refuse_before_tls(stream, &mut record, &refusal, Greeting::Established).await,
+    let mut record =
+        ConnectionRecord::new(&proxy.config.on_event, ProxyMode::Connect, &host, destination.port);
+    match admit_forward(forward, destination, ProxyMode::Connect, &mut record).await {
+        Ok(connection) => inspect::serve(connection, stream, ConnectReply::Established, record).await,
+        Err(refusal) => refuse_before_tls(stream, &mut record, &refusal, ConnectReply::Established).await,
     }
 }

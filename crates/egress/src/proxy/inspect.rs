@@ -3,7 +3,7 @@
 //! protocol that the server speaks.
 
 use super::admission::AdmittedConnection;
-use super::client::{ClientConnection, Greeting, refuse_before_tls};
+use super::client::{ClientConnection, ConnectReply, refuse_before_tls};
 use super::http2::{self, HTTP_2};
 use super::outgoing_check::watch;
 use super::outgoing_request::must_read_requests;
@@ -28,7 +28,7 @@ pub(super) const ESTABLISHED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\
 pub(super) async fn serve(
     mut connection: AdmittedConnection,
     mut client: TcpStream,
-    greeting: Greeting,
+    greeting: ConnectReply,
     mut record: ConnectionRecord,
 ) {
     let config = &connection.proxy.config;
@@ -39,7 +39,7 @@ pub(super) async fn serve(
         Ok(server) => server,
         Err(error) => return refuse_before_tls(client, &mut record, &Refusal::dial(&error), greeting).await,
     };
-    if greeting == Greeting::Established && client.write_all(ESTABLISHED).await.is_err() {
+    if greeting == ConnectReply::Established && client.write_all(ESTABLISHED).await.is_err() {
         return;
     }
     if !must_read_requests(&connection) || connection.admitted.tls_skip() {

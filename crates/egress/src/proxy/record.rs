@@ -2,7 +2,9 @@
 //! ends.
 
 use super::refusal::Refusal;
-use crate::event::{ConnectionDecision, ConnectionEvent, EgressEvent, OnEvent, RequestedOperation, Via};
+use crate::event::{
+    ConnectionDecision, ConnectionEvent, EgressEvent, OnEvent, ProxyMode, RequestedOperation,
+};
 use crate::identity::IdentifiedCaller;
 use policy::Operation;
 use std::sync::Arc;
@@ -17,7 +19,7 @@ pub(super) struct ConnectionRecord {
 }
 
 impl ConnectionRecord {
-    pub(super) fn new(on_event: &OnEvent, via: Via, host: &str, port: u16) -> Self {
+    pub(super) fn new(on_event: &OnEvent, via: ProxyMode, host: &str, port: u16) -> Self {
         let event = ConnectionEvent {
             via,
             host: host.to_owned(),

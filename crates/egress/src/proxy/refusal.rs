@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Names the line of the policy that a cause points to.
-pub type LocateRule = Arc<dyn Fn(&policy::Cause) -> String + Send + Sync>;
+pub type LocateRule = Arc<dyn Fn(&policy::DecidingRule) -> String + Send + Sync>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {

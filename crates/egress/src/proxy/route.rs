@@ -9,7 +9,7 @@ use super::outgoing_check;
 use super::record::ConnectionRecord;
 use super::refusal::Refusal;
 use super::stream::GatewayService;
-use crate::event::Via;
+use crate::event::ProxyMode;
 use crate::http1::{HeadError, RequestHead, RequestTarget};
 use crate::names::MODEL_HOST;
 use policy::Host;
@@ -64,7 +64,7 @@ impl Routing {
 impl ForwardConnection {
     /// The destination is not known yet.
     pub(super) fn new_record(&self) -> ConnectionRecord {
-        ConnectionRecord::new(&self.proxy.config.on_event, Via::Forward, "", 0)
+        ConnectionRecord::new(&self.proxy.config.on_event, ProxyMode::Forward, "", 0)
     }
 }
 
@@ -113,7 +113,7 @@ async fn route_by_target(
             local: forward.ends.local,
         }));
     }
-    let connection = admit_forward(forward, destination, Via::Forward, record).await?;
+    let connection = admit_forward(forward, destination, ProxyMode::Forward, record).await?;
     let decided = decide_path(&connection, head, path, query.as_deref(), record)?;
     Ok(Recipient::Server { connection: Arc::new(connection), decided })
 }
@@ -121,7 +121,7 @@ async fn route_by_target(
 pub(super) async fn admit_forward(
     forward: &ForwardConnection,
     destination: Destination,
-    via: Via,
+    via: ProxyMode,
     record: &mut ConnectionRecord,
 ) -> Result<AdmittedConnection, Refusal> {
     let caller = identify_caller(&forward.proxy, forward.ends, record).await?;

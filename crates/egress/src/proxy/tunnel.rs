@@ -94,17 +94,17 @@ async fn copy(
             Err(_) => return Err(io::Error::from(io::ErrorKind::TimedOut).into()),
         }
         match copy_portions(from, to, count, &mut watcher)? {
-            Copied::End => return Ok(shut_down(to)?),
-            Copied::Leak(reason) => return Err(TunnelError::Leak(reason)),
-            Copied::Everything => {}
-            Copied::OneTurn => tokio::task::yield_now().await,
-            Copied::Blocked(rest) => write_rest(to, &rest, idle).await?,
+            CopyProgress::End => return Ok(shut_down(to)?),
+            CopyProgress::Leak(reason) => return Err(TunnelError::Leak(reason)),
+            CopyProgress::Everything => {}
+            CopyProgress::OneTurn => tokio::task::yield_now().await,
+            CopyProgress::Blocked(rest) => write_rest(to, &rest, idle).await?,
         }
     }
 }
 
 /// How far one round of copying came.
-enum Copied {
+enum CopyProgress {
     /// There is nothing more to read for now.
     Everything,
     /// There may be more, but other tasks wait.
@@ -121,36 +121,38 @@ fn copy_portions(
     to: &TcpStream,
     count: &AtomicU64,
     watcher: &mut Option<MessageWatcher>,
-) -> io::Result<Copied> {
+) -> io::Result<CopyProgress> {
     BUFFER.with_borrow_mut(|buffer| {
         for _ in 0..READS_PER_TURN {
             let length = match from.try_read(buffer) {
-                Ok(0) => return Ok(Copied::End),
+                Ok(0) => return Ok(CopyProgress::End),
                 Ok(length) => length,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Copied::Everything),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(CopyProgress::Everything);
+                }
                 Err(error) => return Err(error),
             };
             // A tunnel that starts with a TLS handshake is encrypted; watching it finds nothing.
             let starts = count.fetch_add(length as u64, Ordering::Relaxed) == 0;
             watcher.take_if(|_| starts && buffer[0] == TLS_HANDSHAKE);
             if let Some(reason) = watcher.as_mut().and_then(|watcher| watcher(&buffer[..length])) {
-                return Ok(Copied::Leak(reason));
+                return Ok(CopyProgress::Leak(reason));
             }
             let mut rest = &buffer[..length];
             while !rest.is_empty() {
                 match to.try_write(rest) {
                     Ok(written) => rest = &rest[written..],
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        return Ok(Copied::Blocked(rest.to_vec()));
+                        return Ok(CopyProgress::Blocked(rest.to_vec()));
                     }
                     Err(error) => return Err(error),
                 }
             }
             if length < buffer.len() {
-                return Ok(Copied::Everything);
+                return Ok(CopyProgress::Everything);
             }
         }
-        Ok(Copied::OneTurn)
+        Ok(CopyProgress::OneTurn)
     })
 }
 

@@ -13,12 +13,12 @@ use std::fmt;
 use std::net::IpAddr;
 use std::pin::Pin;
 
-pub type Resolving<'a> = Pin<Box<dyn Future<Output = Result<Vec<IpAddr>, ResolveError>> + Send + 'a>>;
+pub type ResolveFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<IpAddr>, ResolveError>> + Send + 'a>>;
 
 /// Injectable, so that tests need no network.
 pub trait Resolve: Send + Sync {
     /// Never empty when it is `Ok`. Address literals are not names and never come here.
-    fn resolve<'a>(&'a self, host: &'a str) -> Resolving<'a>;
+    fn resolve<'a>(&'a self, host: &'a str) -> ResolveFuture<'a>;
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl FixedResolver {
 }
 
 impl Resolve for FixedResolver {
-    fn resolve<'a>(&'a self, host: &'a str) -> Resolving<'a> {
+    fn resolve<'a>(&'a self, host: &'a str) -> ResolveFuture<'a> {
         let found =
             self.names.get(&host.to_ascii_lowercase()).filter(|addresses| !addresses.is_empty()).cloned();
         let answer = found.ok_or_else(|| ResolveError::NoSuchName { host: host.to_owned() });

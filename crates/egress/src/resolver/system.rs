@@ -4,7 +4,7 @@
 use super::config::{HostsFile, ResolvConf};
 use super::getent::{Getent, GetentAnswer};
 use super::query::query;
-use super::{Resolve, ResolveError, Resolving};
+use super::{Resolve, ResolveError, ResolveFuture};
 use crate::dns::{DnsReply, QuestionType, ReplyCode};
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -151,7 +151,7 @@ fn combine(v4: &DnsReply, v6: Option<&DnsReply>) -> Option<Option<(Vec<IpAddr>, 
 }
 
 impl Resolve for SystemResolver {
-    fn resolve<'a>(&'a self, host: &'a str) -> Resolving<'a> {
+    fn resolve<'a>(&'a self, host: &'a str) -> ResolveFuture<'a> {
         Box::pin(self.look_up(host))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Payload of one message in all its frames.
+/// The largest payload of one message, over all its frames.
 pub const MAX_MESSAGE_BYTES: u64 = 64 << 20;
 const MAX_CONTROL_BYTES: u64 = 125;
 
@@ -93,7 +93,7 @@ impl Opcode {
 }
 
 impl FrameHead {
-    /// The head and its length; `None` where more bytes are needed.
+    /// The head and its length; `None` if more bytes are needed.
     pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, FrameError> {
         let [first, second, rest @ ..] = bytes else { return Ok(None) };
         if first & 0x70 != 0 {

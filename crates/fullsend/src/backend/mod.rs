@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ::sandbox::{
-    CloseError, Command, CommandExit, Exceeded, ExecError, Process, Sandbox, Transfer, TransferCaps,
+    CloseError, Command, CommandExit, ExecError, LimitExceeded, Process, Sandbox, Transfer, TransferCaps,
     TransferError, WaitError,
 };
 
@@ -206,7 +206,7 @@ impl AgentSandbox {
     }
 
     /// The limits that were reached so far.
-    pub fn exceeded(&self) -> Vec<Exceeded> {
+    pub fn exceeded(&self) -> Vec<LimitExceeded> {
         match self {
             Self::Local(sandbox) => sandbox.exceeded(),
             Self::Openshell(_) => Vec::new(),

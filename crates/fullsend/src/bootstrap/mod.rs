@@ -14,7 +14,7 @@ use crate::cancel::Cancel;
 use crate::check::agent::SkillFile;
 use crate::guard::{Blocked, Guard};
 use crate::provision::Provisioned;
-use crate::resolve::layers::Found;
+use crate::resolve::layers::LayerPath;
 use crate::resolve::library::Library;
 use crate::runtime::{self, LaunchContext, paths};
 
@@ -112,8 +112,11 @@ pub fn bootstrap(
     let repository = format!("{}/{}", paths::WORKSPACE, provisioned.repository_name);
     let harness = &checked.resolved.harness;
     let config = runtime::of(harness.runtime.value).config_directory;
-    let inside =
-        scan_inside::Inside { config, repository: &repository, paths_to_scan: &provisioned.paths_to_scan };
+    let inside = scan_inside::ScanTargets {
+        config,
+        repository: &repository,
+        paths_to_scan: &provisioned.paths_to_scan,
+    };
     provisioned.sandbox.deliver().map_err(BootstrapError::Openshell)?;
     let scanned = scan_inside::scan(&provisioned.sandbox, guard, &harness.security.host_scanners, &inside);
     // A scan that gave no answer does not show that the files are clean.
@@ -152,7 +155,7 @@ fn copy_skill(library: &Library, skill: &SkillFile, into: &Path) -> Result<(), B
     Ok(())
 }
 
-fn copy_whole(library: &Library, found: &Found, into: &Path) -> Result<(), String> {
+fn copy_whole(library: &Library, found: &LayerPath, into: &Path) -> Result<(), String> {
     let from = library.layers.host_path(found).ok_or_else(|| "is not on disk".to_owned())?;
     copy_directory(&from, into).map_err(|why| why.to_string())
 }

@@ -24,7 +24,7 @@ const TIME: Duration = Duration::from_secs(60);
 const MAX_ANSWER: u64 = 64 << 20;
 
 /// What the scan inside reads.
-pub(super) struct Inside<'a> {
+pub(super) struct ScanTargets<'a> {
     /// The runtime's configuration directory.
     pub(super) config: &'a str,
     pub(super) repository: &'a str,
@@ -36,7 +36,7 @@ pub(super) fn scan(
     sandbox: &AgentSandbox,
     guard: &Guard,
     scanners: &HostScanners,
-    inside: &Inside<'_>,
+    inside: &ScanTargets<'_>,
 ) -> Result<(), Blocked> {
     let output = match ask(sandbox, scanners, inside) {
         Ok(output) => output,
@@ -58,7 +58,7 @@ pub(super) fn scan(
     Ok(())
 }
 
-fn ask(sandbox: &AgentSandbox, scanners: &HostScanners, inside: &Inside<'_>) -> Result<String, String> {
+fn ask(sandbox: &AgentSandbox, scanners: &HostScanners, inside: &ScanTargets<'_>) -> Result<String, String> {
     let mut words = vec![PROGRAM, COMMAND, "--format", "json"];
     let switches = [
         ("unicode_normalizer", scanners.unicode_normalizer.value),

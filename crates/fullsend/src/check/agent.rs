@@ -3,19 +3,19 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use yaml::{At, Decoder, Diagnostic, ParseLimits, Shape, SourceId, Span};
+use yaml::{Decoder, Diagnostic, ParseLimits, Shape, SourceId, Span, Spanned};
 
 use super::references::{self, ReferenceKind};
 use crate::harness::Harness;
 use crate::harness::frontmatter::{self, AgentFrontmatter, SkillFrontmatter};
 use crate::harness::reference::{LocalPath, Ref};
-use crate::resolve::layers::Found;
+use crate::resolve::layers::LayerPath;
 use crate::resolve::library::Library;
 
 /// An agent definition that was read.
 #[derive(Clone, Debug)]
 pub struct AgentFile {
-    pub found: Found,
+    pub found: LayerPath,
     pub source: SourceId,
     /// The file's stem: the name under which the runtime knows the agent.
     pub name: String,
@@ -28,7 +28,7 @@ pub struct AgentFile {
 #[derive(Clone, Debug)]
 pub struct SkillFile {
     /// The directory.
-    pub found: Found,
+    pub found: LayerPath,
     pub source: SourceId,
     /// The name in its frontmatter, under which the agent finds it.
     pub name: String,
@@ -38,7 +38,7 @@ pub struct SkillFile {
     /// Where the harness lists it.
     pub listed_at: Span,
     /// Files of the skill that are replaced, or removed.
-    pub overrides: Vec<(LocalPath, Option<Found>)>,
+    pub overrides: Vec<(LocalPath, Option<LayerPath>)>,
 }
 
 pub fn check(library: &mut Library, harness: &Harness, problems: &mut Vec<Diagnostic>) -> Option<AgentFile> {
@@ -115,12 +115,12 @@ fn add_skill(files: &mut Vec<SkillFile>, file: SkillFile, problems: &mut Vec<Dia
 
 pub(super) fn read_skill(
     library: &mut Library,
-    source_of: &At<Ref>,
-    found: Found,
-    overrides: Vec<(LocalPath, Option<Found>)>,
+    source_of: &Spanned<Ref>,
+    found: LayerPath,
+    overrides: Vec<(LocalPath, Option<LayerPath>)>,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<SkillFile> {
-    let about = Found { layer: found.layer, path: format!("{}/SKILL.md", found.path) };
+    let about = LayerPath { layer: found.layer, path: format!("{}/SKILL.md", found.path) };
     if library.layers.layer(&found).find(&about.path).is_none() {
         let message = format!("the skill `{}` has no SKILL.md", source_of.stem());
         problems.push(Diagnostic::error("no-skill-file", source_of.at, message));
@@ -140,7 +140,7 @@ pub(super) fn read_skill(
 /// Reads a Markdown file and its frontmatter, once for all harnesses that share it.
 fn markdown<T: Shape>(
     library: &mut Library,
-    found: &Found,
+    found: &LayerPath,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<(SourceId, Option<T>, Range<usize>)> {
     let source = library.source(found).map_err(|problem| problems.push(Rc::unwrap_or_clone(problem))).ok()?;

@@ -1,6 +1,6 @@
 //! Rules between fields of one harness: required together, exclusive, deprecated.
 
-use yaml::{At, Diagnostic, Span};
+use yaml::{Diagnostic, Span, Spanned};
 
 use crate::harness::Harness;
 use crate::harness::names::SandboxPath;
@@ -76,7 +76,10 @@ fn deprecated(harness: &Harness, problems: &mut Vec<Diagnostic>) {
         let shadowed = harness.env.runner.0.get(name).is_some();
         let (message, help) = if shadowed {
             (
-                format!("`runner_env.{}` has no effect: `env.runner.{}` wins", name.value, name.value),
+                format!(
+                    "`runner_env.{}` has no effect: `env.runner.{}` takes precedence",
+                    name.value, name.value
+                ),
                 "remove it",
             )
         } else {
@@ -96,7 +99,8 @@ fn deprecated(harness: &Harness, problems: &mut Vec<Diagnostic>) {
 }
 
 fn names(harness: &Harness, problems: &mut Vec<Diagnostic>) {
-    let reserved = |(name, value): &(&At<String>, &At<Template>)| is_reserved_for(name, value.raw());
+    let reserved =
+        |(name, value): &(&Spanned<String>, &Spanned<Template>)| is_reserved_for(name, value.raw());
     for (name, _) in harness.env.sandbox.0.iter().filter(reserved) {
         let message = format!("`env.sandbox.{}` is reserved: it decides how the sandbox works", name.value);
         problems.push(Diagnostic::error("reserved-name", name.at, message).help("choose another name"));

@@ -27,7 +27,7 @@ use std::ops::Deref;
 use yaml::Diagnostic;
 
 use crate::resolve::Resolved;
-use crate::resolve::layers::Found;
+use crate::resolve::layers::LayerPath;
 use crate::resolve::library::Library;
 use agent::{AgentFile, SkillFile};
 use expected_document::ExpectedDocument;
@@ -87,9 +87,9 @@ impl Checked {
 /// The programs that a run starts on the host.
 #[derive(Clone, Debug, Default)]
 pub struct Scripts {
-    pub pre: Option<Found>,
-    pub post: Option<Found>,
-    pub validation: Option<Found>,
+    pub pre: Option<LayerPath>,
+    pub post: Option<LayerPath>,
+    pub validation: Option<LayerPath>,
 }
 
 /// Checks one resolved harness. Returns it unless a run would fail because of an error.

@@ -8,7 +8,7 @@ use yaml::Diagnostic;
 
 use crate::harness::reference::LocalPath;
 use crate::resolve::Resolved;
-use crate::resolve::layers::Found;
+use crate::resolve::layers::LayerPath;
 use crate::resolve::library::Library;
 use crate::resolve::registries::Registry;
 
@@ -36,7 +36,7 @@ fn rules(
     library: &mut Library,
     resolved: &Resolved,
     name: &str,
-    found: &Found,
+    found: &LayerPath,
 ) -> Result<Vec<NetworkRule>, Rc<Vec<Diagnostic>>> {
     let parsed = library.policy(found)?;
     let registries = resolved.registries(name);

@@ -10,13 +10,13 @@ use super::agent::{AgentFile, SkillFile};
 use super::duplicate_keys::NoDuplicateKeys;
 use super::references::{self, ReferenceKind};
 use crate::resolve::Resolved;
-use crate::resolve::layers::{Found, LayerKind};
+use crate::resolve::layers::{LayerKind, LayerPath};
 use crate::resolve::library::Library;
 
 /// A schema that compiled.
 #[derive(Clone, Debug)]
 pub struct SchemaFile {
-    pub found: Found,
+    pub found: LayerPath,
     pub source: SourceId,
     pub json: Arc<Json>,
     pub validator: Arc<jsonschema::Validator>,
@@ -84,7 +84,7 @@ pub fn check(
 /// The schema as JSON and compiled, or where and why it is invalid.
 fn compile(
     library: &Library,
-    found: &Found,
+    found: &LayerPath,
     text: &str,
 ) -> Result<(Json, jsonschema::Validator), (usize, String)> {
     let place = |error: &serde_json::Error| {
@@ -99,7 +99,7 @@ fn compile(
     if let Err(error) = jsonschema::draft202012::meta::validate(&json) {
         return Err((0, format!("is not a JSON Schema (2020-12): {error} at `{}`", error.instance_path())));
     }
-    let neighbours = Neighbours {
+    let neighbours = SiblingSchemas {
         directory: library.layers.host_path(found).and_then(|path| Some(path.parent()?.to_owned())),
     };
     let options = jsonschema::options().with_draft(jsonschema::Draft::Draft202012);
@@ -114,11 +114,11 @@ fn compile(
 const BASE: &str = "file:///schemas/schema.json";
 
 /// Resolves `$ref` to files beside the schema, and nothing else.
-struct Neighbours {
+struct SiblingSchemas {
     directory: Option<std::path::PathBuf>,
 }
 
-impl jsonschema::Retrieve for Neighbours {
+impl jsonschema::Retrieve for SiblingSchemas {
     fn retrieve(
         &self,
         uri: &jsonschema::Uri<String>,
@@ -177,7 +177,7 @@ pub fn half_replaced(library: &Library, resolved: &Resolved) -> Option<Diagnosti
     let schema_path = schema.local()?;
     let agent_found = library.find(agent.local()?, agent.at, "agent").ok()?;
     let schema_found = library.find(schema_path, schema.at, "output_schema").ok()?;
-    let replaces = |found: &Found, path| {
+    let replaces = |found: &LayerPath, path| {
         library.layers.find_beyond(found.layer, path).is_some_and(|far| far.layer != LayerKind::Builtin)
     };
     let agent_replaced =

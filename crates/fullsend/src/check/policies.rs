@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use policy::baseline::{Effective, PathAccess};
+use policy::baseline::{EffectivePaths, PathAccess};
 use policy::{Policy, subset};
 use yaml::{Diagnostic, Span};
 
@@ -13,17 +13,17 @@ use super::providers::ProviderFile;
 use super::references::{self, ReferenceKind};
 use crate::harness::names::Backend;
 use crate::resolve::Resolved;
-use crate::resolve::layers::{Found, LayerKind};
+use crate::resolve::layers::{LayerKind, LayerPath};
 use crate::resolve::library::Library;
 use crate::resolve::pins::{self, Weakening};
 
 /// A policy that was read, as it may be used.
 #[derive(Clone, Debug)]
 pub struct CheckedPolicy {
-    pub found: Found,
+    pub found: LayerPath,
     pub policy: Policy,
     /// The policy's paths and those that every sandbox needs.
-    pub effective: Effective,
+    pub effective: EffectivePaths,
 }
 
 impl CheckedPolicy {
@@ -81,7 +81,7 @@ pub fn check(
 pub fn unenforceable(policy: &Policy) -> Vec<Diagnostic> {
     let mut problems: Vec<Diagnostic> = policy::uninspected(policy);
     for path in policy.filesystem.read_only.iter().filter(|path| path.value == "/") {
-        let message = "`filesystem_policy.read_only` holds `/`, which would show the whole host";
+        let message = "`filesystem_policy.read_only` contains `/`, which would show the whole host";
         problems.push(
             Diagnostic::error("whole-host", path.at, message).help("list the directories that programs need"),
         );
@@ -100,7 +100,11 @@ pub fn unenforceable(policy: &Policy) -> Vec<Diagnostic> {
     problems
 }
 
-fn read(library: &mut Library, found: &Found, problems: &mut Vec<Diagnostic>) -> Option<Rc<policy::Parsed>> {
+fn read(
+    library: &mut Library,
+    found: &LayerPath,
+    problems: &mut Vec<Diagnostic>,
+) -> Option<Rc<policy::Parsed>> {
     match library.policy(found) {
         Ok(parsed) => Some(parsed),
         Err(found_problems) => {
@@ -114,11 +118,11 @@ fn read(library: &mut Library, found: &Found, problems: &mut Vec<Diagnostic>) ->
 fn ceilings(
     library: &mut Library,
     resolved: &Resolved,
-    found: &Found,
+    found: &LayerPath,
     problems: &mut Vec<Diagnostic>,
 ) -> Vec<(Policy, Span)> {
     let at = resolved.harness.policy.at;
-    let mut places: Vec<(Found, Span)> = Vec::new();
+    let mut places: Vec<(LayerPath, Span)> = Vec::new();
     if found.layer == LayerKind::Repository {
         let plain = found.path.trim_start_matches("customized/");
         let same = library.layers.get(LayerKind::Organisation).and_then(|layer| layer.find(plain));

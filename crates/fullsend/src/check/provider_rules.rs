@@ -4,7 +4,7 @@
 
 use policy::glob::{Pattern, Separator};
 use policy::{NetworkRule, Policy};
-use yaml::{At, Diagnostic};
+use yaml::{Diagnostic, Spanned};
 
 use super::providers::ProviderFile;
 use crate::harness::Harness;
@@ -51,13 +51,13 @@ fn rule(file: &ProviderFile, problems: &mut Vec<Diagnostic>) -> NetworkRule {
     let mut binaries = Vec::new();
     for binary in &file.profile.binaries {
         match Pattern::glob_if_starred(&binary.value, Separator::Slash) {
-            Ok(pattern) => binaries.push(At { value: pattern, at: binary.at }),
+            Ok(pattern) => binaries.push(Spanned { value: pattern, at: binary.at }),
             Err(error) => {
                 let message = format!("`binaries` of the profile {} {error}", file.profile.id.value);
                 problems.push(Diagnostic::error("value", binary.at, message));
             }
         }
     }
-    let key = At { value: name.clone(), at: file.profile.id.at };
+    let key = Spanned { value: name.clone(), at: file.profile.id.at };
     NetworkRule { name, key, endpoints: file.endpoints.clone(), binaries }
 }

@@ -9,14 +9,14 @@ use super::references;
 use crate::harness::Harness;
 use crate::harness::provider::{self, AuthStyle, Profile, Provider, ProviderCategory};
 use crate::harness::reference::LocalPath;
-use crate::resolve::layers::{Found, LayerKind};
+use crate::resolve::layers::{LayerKind, LayerPath};
 use crate::resolve::library::Library;
 use crate::resolve::variables::{self, Strictness, VariableLookup};
 
 /// A provider and the profile it follows.
 #[derive(Clone, Debug)]
 pub struct ProviderFile {
-    pub found: Found,
+    pub found: LayerPath,
     pub provider: Provider,
     pub profile: Profile,
     /// Where its credentials may go. None: where the policy binds the provider by name.
@@ -66,7 +66,7 @@ pub fn check(library: &mut Library, harness: &Harness, problems: &mut Vec<Diagno
 fn with_profile(
     library: &mut Library,
     harness: &Harness,
-    found: Found,
+    found: LayerPath,
     provider: Provider,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<ProviderFile> {
@@ -77,7 +77,7 @@ fn with_profile(
     });
     let by_name = LocalPath::parse(&format!("profiles/{}.yaml", provider.kind.value)).ok();
     let by_name = by_name.and_then(|path| library.find(&path, provider.kind.at, "profiles").ok());
-    let profiles: Vec<Found> = declared.chain(by_name).collect();
+    let profiles: Vec<LayerPath> = declared.chain(by_name).collect();
     for profile_found in profiles {
         let (profile, mut found_problems) = library.decode::<Profile>(&profile_found);
         problems.append(&mut found_problems);

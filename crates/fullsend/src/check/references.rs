@@ -1,6 +1,6 @@
 //! Every file that a harness names: is it there, is it of the right kind, may it come from where it comes from.
 
-use yaml::{At, Diagnostic, Span};
+use yaml::{Diagnostic, Span, Spanned};
 
 use super::Scripts;
 use crate::harness::image::ImageRef;
@@ -10,7 +10,7 @@ use crate::harness::{Harness, ProviderRef};
 use crate::remote::RemoteUse;
 use crate::resolve::Resolved;
 use crate::resolve::chain::{not_allowed, not_fetched};
-use crate::resolve::layers::Found;
+use crate::resolve::layers::LayerPath;
 use crate::resolve::library::Library;
 use crate::scripts::shebang;
 
@@ -73,14 +73,14 @@ fn missing_image(library: &Library, path: &LocalPath, at: Span) -> Option<Diagno
 #[derive(Clone, Debug)]
 pub struct Plugin {
     pub name: String,
-    pub found: Found,
+    pub found: LayerPath,
     /// The names of the directories in its `skills/` that hold a SKILL.md.
     pub skills: Vec<String>,
 }
 
 /// The plugins of the harness.
 pub fn plugins(library: &Library, harness: &Harness, problems: &mut Vec<Diagnostic>) -> Vec<Plugin> {
-    let mut find = |plugin: &At<Ref>| {
+    let mut find = |plugin: &Spanned<Ref>| {
         let found = remote_or_local(library, harness, plugin, "plugins", ReferenceKind::Directory, problems)?;
         let skills = plugin_skills(library, &found);
         Some(Plugin { name: plugin.stem().to_owned(), found, skills })
@@ -88,7 +88,7 @@ pub fn plugins(library: &Library, harness: &Harness, problems: &mut Vec<Diagnost
     harness.plugins.iter().filter_map(&mut find).collect()
 }
 
-fn plugin_skills(library: &Library, found: &Found) -> Vec<String> {
+fn plugin_skills(library: &Library, found: &LayerPath) -> Vec<String> {
     let directory = library.layers.host_path(found).map(|path| path.join("skills"));
     let entries = directory.and_then(|path| std::fs::read_dir(path).ok()).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -103,7 +103,7 @@ fn plugin_skills(library: &Library, found: &Found) -> Vec<String> {
 
 /// The scripts of a run, found and able to start.
 pub fn scripts(library: &Library, harness: &Harness, problems: &mut Vec<Diagnostic>) -> Scripts {
-    let mut find = |script: &Option<At<LocalPath>>, field: &str| {
+    let mut find = |script: &Option<Spanned<LocalPath>>, field: &str| {
         let script = script.as_ref()?;
         local(library, &script.value, script.at, field, ReferenceKind::Program, problems)
     };
@@ -133,11 +133,11 @@ fn host_file(library: &Library, file: &crate::harness::skills::HostFile, problem
 pub fn remote_or_local(
     library: &Library,
     harness: &Harness,
-    reference: &At<Ref>,
+    reference: &Spanned<Ref>,
     field: &str,
     kind: ReferenceKind,
     problems: &mut Vec<Diagnostic>,
-) -> Option<Found> {
+) -> Option<LayerPath> {
     match &reference.value {
         Ref::Local(path) => local(library, path, reference.at, field, kind, problems),
         Ref::Url(url) => remote(library, harness, (url, reference.at), field, kind, problems),
@@ -153,7 +153,7 @@ fn remote(
     field: &str,
     kind: ReferenceKind,
     problems: &mut Vec<Diagnostic>,
-) -> Option<Found> {
+) -> Option<LayerPath> {
     if !harness.allowed_remote_resources.iter().any(|prefix| url.is_under(&prefix.value)) {
         problems.push(not_allowed(field, url, at));
         return None;
@@ -172,7 +172,7 @@ pub fn local(
     field: &str,
     kind: ReferenceKind,
     problems: &mut Vec<Diagnostic>,
-) -> Option<Found> {
+) -> Option<LayerPath> {
     let found = match library.find(path, at, field) {
         Ok(found) => found,
         Err(problem) => {
@@ -196,13 +196,13 @@ pub fn local(
 }
 
 /// A script without the run bit is started by the interpreter in its first line.
-fn has_interpreter(library: &Library, found: &Found) -> bool {
+fn has_interpreter(library: &Library, found: &LayerPath) -> bool {
     library.layers.host_path(found).is_some_and(|path| shebang::of(&path).is_some())
 }
 
 fn wrong_kind(
     library: &Library,
-    found: &Found,
+    found: &LayerPath,
     kind: ReferenceKind,
 ) -> Option<(String, Option<&'static str>)> {
     match library.layers.layer(found).metadata(&found.path) {
@@ -227,12 +227,12 @@ fn wrong_kind(
 pub fn provider(
     library: &Library,
     harness: &Harness,
-    provider: &At<ProviderRef>,
+    provider: &Spanned<ProviderRef>,
     problems: &mut Vec<Diagnostic>,
-) -> Option<Found> {
+) -> Option<LayerPath> {
     match &provider.value {
         ProviderRef::File(file) => {
-            let file = At { value: file.clone(), at: provider.at };
+            let file = Spanned { value: file.clone(), at: provider.at };
             remote_or_local(library, harness, &file, "providers", ReferenceKind::File, problems)
         }
         ProviderRef::Name(name) => {

@@ -2,7 +2,7 @@
 //! their own, or belong to the operator; those are errors here.
 
 use redact::{Category, rule};
-use yaml::{At, Diagnostic};
+use yaml::{Diagnostic, Spanned};
 
 use crate::harness::security::{RuleAction, RuleSetting, Security};
 use crate::resolve::pins::EVERY_RULE;
@@ -18,7 +18,7 @@ pub fn check(security: &Security, problems: &mut Vec<Diagnostic>) {
     }
 }
 
-fn wrong_name(name: &At<String>, setting: &RuleSetting) -> Option<Diagnostic> {
+fn wrong_name(name: &Spanned<String>, setting: &RuleSetting) -> Option<Diagnostic> {
     if name.value == EVERY_RULE {
         let message = "`security.rules.*` takes only `on`: it pins every rule";
         let problem = || Diagnostic::error("rule", setting.action.at, message);
@@ -45,7 +45,7 @@ fn wrong_name(name: &At<String>, setting: &RuleSetting) -> Option<Diagnostic> {
     Some(Diagnostic::error("rule", name.at, message).help(instead))
 }
 
-fn no_reason(name: &At<String>, setting: &RuleSetting) -> Option<Diagnostic> {
+fn no_reason(name: &Spanned<String>, setting: &RuleSetting) -> Option<Diagnostic> {
     let has_reason = setting.reason.as_ref().is_some_and(|reason| !reason.trim().is_empty());
     if has_reason || setting.action.value == RuleAction::On {
         return None;
@@ -55,7 +55,7 @@ fn no_reason(name: &At<String>, setting: &RuleSetting) -> Option<Diagnostic> {
     Some(Diagnostic::error("rule", setting.action.at, message).help(help))
 }
 
-fn changed(name: &At<String>, setting: &RuleSetting) -> Diagnostic {
+fn changed(name: &Spanned<String>, setting: &RuleSetting) -> Diagnostic {
     let does = match setting.action.value {
         RuleAction::Off => "is off",
         _ => "only reports",

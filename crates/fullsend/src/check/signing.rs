@@ -23,7 +23,7 @@ fn missing(checked: &Checked, endpoint: &Endpoint, signing: &Signature) -> Vec<D
     let host = endpoint.host.to_string();
     let mut found = Vec::new();
     if signing.region.is_none() && region_of_host(&host).is_none() {
-        let message = format!("`{host}` names no AWS region, and its requests are signed");
+        let message = format!("`{host}` does not contain an AWS region, which is needed to sign requests");
         found.push(
             Diagnostic::error("signing-region", endpoint.at, message)
                 .help("add `signing_region: eu-west-1`, or the region of your service"),

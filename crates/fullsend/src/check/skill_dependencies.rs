@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use yaml::{At, Diagnostic};
+use yaml::{Diagnostic, Spanned};
 
 use super::agent::{SkillFile, read_skill};
 use super::references::{self, ReferenceKind};
@@ -17,11 +17,11 @@ const MAX_DEPTH: usize = 10;
 const MAX_SKILLS: usize = 50;
 
 /// The remote skills that a skill needs.
-fn of(file: &SkillFile, problems: &mut Vec<Diagnostic>) -> Vec<At<Ref>> {
+fn of(file: &SkillFile, problems: &mut Vec<Diagnostic>) -> Vec<Spanned<Ref>> {
     let mut found = Vec::new();
     for dependency in &file.frontmatter.dependencies {
         match reference(&file.reference, &dependency.value) {
-            Ok(Some(url)) => found.push(At { value: Ref::Url(url), at: dependency.at }),
+            Ok(Some(url)) => found.push(Spanned { value: Ref::Url(url), at: dependency.at }),
             Ok(None) => {}
             Err(why) => {
                 let message = format!("the dependency `{}` {why}", dependency.value);
@@ -69,7 +69,7 @@ pub fn add(
     problems: &mut Vec<Diagnostic>,
 ) {
     let mut seen: HashSet<Ref> = harness.skills.0.iter().map(|skill| skill.source.value.clone()).collect();
-    let mut needed: Vec<At<Ref>> = files.iter().flat_map(|file| of(file, problems)).collect();
+    let mut needed: Vec<Spanned<Ref>> = files.iter().flat_map(|file| of(file, problems)).collect();
     for _ in 0..MAX_DEPTH {
         let mut further = Vec::new();
         for skill in needed {
@@ -92,11 +92,14 @@ pub fn add(
         needed = further;
     }
     if let Some(skill) = needed.iter().find(|skill| !seen.contains(&skill.value)) {
-        problems.push(too_many(skill, &format!("dependencies lead further than {MAX_DEPTH} skills")));
+        problems.push(too_many(
+            skill,
+            &format!("the dependencies of a skill are nested deeper than {MAX_DEPTH} skills"),
+        ));
     }
 }
 
-fn too_many(skill: &At<Ref>, what: &str) -> Diagnostic {
+fn too_many(skill: &Spanned<Ref>, what: &str) -> Diagnostic {
     Diagnostic::error("skill-dependency", skill.at, format!("`{}` is not added: {what}", skill.value))
         .help("list what is needed in the harness's `skills`")
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 #[derive(Args, Debug, Clone, Copy)]
 pub struct AlwaysJson {
-    /// Accepted: this command prints JSON in any case
+    /// No effect: this command always prints JSON
     #[arg(long)]
     json: bool,
 }

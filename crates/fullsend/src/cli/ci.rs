@@ -46,10 +46,10 @@ struct RenderArguments {
     /// Write the file into the repository
     #[arg(long, conflicts_with = "check")]
     write: bool,
-    /// Fail if the file in the repository is not what would be written
+    /// Fail if the file in the repository is out of date
     #[arg(long)]
     check: bool,
-    /// Also start harnesses for events of people without write access
+    /// Also start harnesses for events from people without write access
     #[arg(long)]
     anyone: bool,
     #[command(flatten)]

@@ -175,7 +175,7 @@ impl ConfigurationOptions {
                 Some(text) if text.contains("://") => {
                     return Err(Failure::new(
                         Exit::Invalid,
-                        format!("`org` is at {text}, and fetching it is not supported yet"),
+                        format!("`org` is the URL {text}, which fullsend cannot fetch yet"),
                     )
                     .help("check the organisation's repository out and give its path"));
                 }

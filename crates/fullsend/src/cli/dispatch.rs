@@ -24,18 +24,18 @@ use crate::event::clock::Moment;
 #[derive(Args, Debug)]
 pub struct Arguments {
     #[command(subcommand)]
-    which: Which,
+    which: DispatchCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Which {
+enum DispatchCommand {
     /// Send requests, one JSON object per line, to an engine: one run is one job
     #[command(
         after_help = "Example:\n  fullsend dispatch send --engine slurm --folder ../runs-1 requests.jsonl\n\nA request has the fields \
                             harness, prompt, inputs, vars, model, runtime, max_usd, timeout_minutes and repo."
     )]
     Send(Box<SendArguments>),
-    /// Show how far the jobs of a dispatch are
+    /// Show the progress of a dispatch: how many jobs wait, run and have ended
     #[command(after_help = "Example:\n  fullsend dispatch status ../runs-1")]
     Status(StatusArguments),
     /// Print what one job wrote
@@ -64,16 +64,16 @@ struct SendArguments {
     /// The requests; `-` is standard input
     #[arg(value_name = "FILE")]
     requests: PathBuf,
-    /// A new directory for requests and results; the machines of the engine must see it
+    /// Write requests and results to this new directory; all machines of the engine need access to it
     #[arg(long, value_name = "DIR", required_unless_present_any = ["image"])]
     folder: Option<PathBuf>,
     /// Where the jobs run
     #[arg(long, value_enum, default_value_t = Engine::Local)]
     engine: Engine,
-    /// The most jobs at once
+    /// Run at most this many jobs at once
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     parallel: usize,
-    /// The time between the first signal and the end of a job, in seconds
+    /// Wait this many seconds between the first signal and killing a job
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     grace: u64,
     /// Slurm: the partition
@@ -151,12 +151,12 @@ struct RunJobArguments {
 
 pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
     match &arguments.which {
-        Which::Send(arguments) => send(arguments),
-        Which::Status(one) => status(&open(&one.dispatch.folder)?, one.json).map(Exit::code),
-        Which::Logs(one) => logs(&open(&one.folder)?, one.index).map(Exit::code),
-        Which::Cancel(one) => cancel(&open(&one.folder)?).map(Exit::code),
-        Which::Collect(one) => collect(&open(&one.dispatch.folder)?).map(Exit::code),
-        Which::Job(arguments) => run_job(arguments),
+        DispatchCommand::Send(arguments) => send(arguments),
+        DispatchCommand::Status(one) => status(&open(&one.dispatch.folder)?, one.json).map(Exit::code),
+        DispatchCommand::Logs(one) => logs(&open(&one.folder)?, one.index).map(Exit::code),
+        DispatchCommand::Cancel(one) => cancel(&open(&one.folder)?).map(Exit::code),
+        DispatchCommand::Collect(one) => collect(&open(&one.dispatch.folder)?).map(Exit::code),
+        DispatchCommand::Job(arguments) => run_job(arguments),
     }
 }
 

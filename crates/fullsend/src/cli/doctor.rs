@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use sandbox::doctor::{Check, CheckState, Doctor, Trial};
+use sandbox::doctor::{Check, CheckState, Doctor, TrialSandbox};
 use serde_json::{Value as Json, json};
 
 use super::configuration::{ConfigurationOptions, installed_weights};
@@ -86,7 +86,7 @@ fn human(doctor: &Doctor) -> String {
         }
     }
     match &doctor.trial {
-        Trial::Works { description, proof, start, prove } => {
+        TrialSandbox::Works { description, proof, start, prove } => {
             text.push_str(&format!(
                 "\nA sandbox starts in {:.1} ms and is proved to hold in {:.1} ms ({} attempts).\n",
                 start.as_secs_f64() * 1e3,
@@ -102,7 +102,7 @@ fn human(doctor: &Doctor) -> String {
                 ));
             }
         }
-        Trial::Fails { message } => text.push_str(&format!("\nCannot start a sandbox: {message}\n")),
+        TrialSandbox::Fails { message } => text.push_str(&format!("\nCannot start a sandbox: {message}\n")),
     }
     text
 }
@@ -114,12 +114,12 @@ fn json(doctor: &Doctor) -> Json {
         .map(|check| json!({ "name": check.name, "state": word(check.state), "found": check.found, "fix": check.fix }))
         .collect();
     let trial = match &doctor.trial {
-        Trial::Works { description, start, prove, .. } => {
+        TrialSandbox::Works { description, start, prove, .. } => {
             let part = |fact: &sandbox::Fact| json!({ "part": fact.part.to_string(), "status": fact.status.to_string(), "reason": fact.reason });
             let parts: Vec<Json> = description.facts.iter().map(part).collect();
             json!({ "works": true, "start_us": start.as_micros(), "prove_us": prove.as_micros(), "parts": parts })
         }
-        Trial::Fails { message } => json!({ "works": false, "message": message }),
+        TrialSandbox::Fails { message } => json!({ "works": false, "message": message }),
     };
     json!({ "healthy": doctor.is_healthy(), "checks": checks, "sandbox": trial })
 }

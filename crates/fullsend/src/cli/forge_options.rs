@@ -56,7 +56,7 @@ pub struct Place {
     /// The address of Jira [default: JIRA_URL]
     #[arg(long, value_name = "URL")]
     jira_url: Option<String>,
-    /// The address of the person whose token it is [default: JIRA_EMAIL]
+    /// The email address of the token's owner [default: JIRA_EMAIL]
     #[arg(long, value_name = "EMAIL")]
     jira_email: Option<String>,
 }
@@ -66,7 +66,7 @@ pub struct TextOptions {
     /// The file with the text; `-` is standard input
     #[arg(long, value_name = "FILE", required_unless_present = "reason")]
     result: Option<PathBuf>,
-    /// The text itself, where there is no file
+    /// Use this text instead of a file
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// Print what would be done, and write nothing

@@ -20,21 +20,21 @@ use crate::guard::neutral_contract::{HookPhase, MAX_CALL, NeutralReply, NeutralR
 #[derive(Args, Debug)]
 pub struct Arguments {
     #[command(subcommand)]
-    phase: Moment,
+    phase: HookCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Moment {
+enum HookCommand {
     /// Judge a tool call before it runs
     #[command(after_help = "Example: fullsend hook pre < call.json")]
-    Pre(How),
+    Pre(HookOptions),
     /// Judge the result of a tool call
     #[command(after_help = "Example: fullsend hook post < result.json")]
-    Post(How),
+    Post(HookOptions),
 }
 
 #[derive(Args, Debug)]
-struct How {
+struct HookOptions {
     /// Use this format for input and output
     #[arg(long, value_enum, default_value = "neutral")]
     contract: Contract,
@@ -55,8 +55,8 @@ enum Contract {
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let (phase, how) = match &arguments.phase {
-        Moment::Pre(how) => (HookPhase::Pre, how),
-        Moment::Post(how) => (HookPhase::Post, how),
+        HookCommand::Pre(how) => (HookPhase::Pre, how),
+        HookCommand::Post(how) => (HookPhase::Post, how),
     };
     let Contract::Neutral = how.contract;
     let answer = judged(phase, how).unwrap_or_else(|why| NeutralReply::Block(why).answer());
@@ -67,7 +67,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 }
 
 /// `Err`: why there is no verdict.
-fn judged(phase: HookPhase, how: &How) -> Result<HookAnswer, String> {
+fn judged(phase: HookPhase, how: &HookOptions) -> Result<HookAnswer, String> {
     let mut body = Vec::new();
     let read = std::io::stdin().lock().take(MAX_CALL + 1).read_to_end(&mut body);
     read.map_err(|error| format!("the call cannot be read: {error}"))?;
@@ -93,7 +93,7 @@ fn judged(phase: HookPhase, how: &How) -> Result<HookAnswer, String> {
 }
 
 /// All checks that are on by default, or one check. The tool allowlist and the canary token come from the environment.
-fn judge(how: &How) -> Result<Judge, String> {
+fn judge(how: &HookOptions) -> Result<Judge, String> {
     let list = variable("FULLSEND_TOOL_ALLOWLIST");
     let toggles = match &how.only {
         Some(name) => Toggles::NONE.switched(name, true).unwrap_or_default(),

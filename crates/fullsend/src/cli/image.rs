@@ -30,7 +30,7 @@ enum Command {
     /// Remove images from the cache; `fullsend image gc` frees their space
     #[command(after_help = "Example:\n  fullsend image rm quay.io/acme/tools:1")]
     Rm(RemoveArguments),
-    /// Remove what no image in the cache uses: blobs, downloads that broke off, and layers unused for a week
+    /// Remove what no image in the cache needs: unused blobs, incomplete downloads, and layers unused for a week
     #[command(after_help = "Example:\n  fullsend image gc")]
     Gc,
 }

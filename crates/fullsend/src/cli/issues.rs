@@ -32,7 +32,7 @@ struct IssueOptions {
     /// The tracker: github, gitlab or jira [default: detected from the CI, else github]
     #[arg(long, value_parser = TrackerName::parse)]
     tracker: Option<TrackerName>,
-    /// The project: OWNER/NAME, or a key of Jira
+    /// The project: OWNER/NAME, or a Jira project key
     #[arg(long, alias = "repo")]
     project: String,
     /// The number of the issue
@@ -54,7 +54,7 @@ struct GetOptions {
 struct PostOptions {
     #[command(flatten)]
     issue: IssueOptions,
-    /// A text that tells this comment from others
+    /// A text that identifies this comment
     #[arg(long)]
     marker: String,
     #[command(flatten)]

@@ -23,7 +23,7 @@ pub struct Arguments {
     /// Harnesses to lock; entries of others stay unchanged [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Lock this harness again, and resolve the tags of its images anew
+    /// Update the entries of this harness, and resolve the tags of its images again
     #[arg(long, value_name = "NAME", conflicts_with = "names")]
     update: Vec<String>,
     #[command(flatten)]
@@ -70,7 +70,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 /// In the repository's own directory of configuration.
 fn path(opened: &Configuration) -> Result<PathBuf, Failure> {
     if opened.is_of_a_commit() {
-        let message = "the configuration is read from a commit, and a lock file is written beside the files as they are";
+        let message =
+            "cannot write fullsend.lock: the configuration is read from a commit, not from the files on disk";
         return Err(Failure::new(Exit::Usage, message).help("use --config-ref worktree"));
     }
     let layer = opened.library.layers.get(LayerKind::Repository).and_then(|layer| layer.path());

@@ -6,7 +6,7 @@ use crate::resolve::Choices;
 
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct LockOptions {
-    /// Use only the remote resources and images in fullsend.lock, with the digests that it has
+    /// Use only the remote resources and images in fullsend.lock, with these digests
     #[arg(long)]
     locked: bool,
 }

@@ -22,7 +22,7 @@ pub struct Arguments {
     /// Serve over HTTP on this address instead, such as 127.0.0.1:7172; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS")]
     http: Option<SocketAddr>,
-    /// A further name under which the server is reached, such as that of a proxy in front of it
+    /// Also accept requests for this host name, such as that of a reverse proxy in front of the server
     #[arg(long, value_name = "NAME", requires = "http")]
     host: Vec<String>,
 }

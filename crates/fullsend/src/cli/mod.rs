@@ -100,7 +100,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a harness: one agent in one sandbox, its output validated, everything recorded
+    /// Run a harness: start its agent in a sandbox, validate the output and record what happened
     #[command(after_help = "Example:\n  fullsend run triage\n  fullsend run -p \"why does the test fail?\"")]
     Run(Box<run::Arguments>),
     /// Show, compare, apply, verify and remove recorded runs
@@ -147,7 +147,7 @@ enum Command {
     /// Ask the host for a skill, inside a run whose harness allows it
     #[command(after_help = "Example:\n  fullsend fetch-skill https://example.com/skills/labels/SKILL.md")]
     FetchSkill(fetch_skill::Arguments),
-    /// Check a directory of the original project's runner, and write the edits that it needs as a patch
+    /// Check whether a directory of the Go implementation works here, and write the needed edits as a patch
     #[command(after_help = "Example:\n  fullsend migrate --fullsend-dir ../agents --patch migrate.patch")]
     Migrate(migrate::Arguments),
     /// List the runtimes and their features, and install their programs
@@ -176,7 +176,7 @@ enum Command {
         after_help = "Example:\n  fullsend dispatch send --engine slurm --folder runs-1 requests.jsonl"
     )]
     Dispatch(dispatch::Arguments),
-    /// Check what this machine can enforce and what a run needs, and print how to fix the rest
+    /// Check whether this machine can run agents and what it can enforce, and print how to fix what is missing
     #[command(after_help = "Example:\n  fullsend doctor")]
     Doctor(doctor::Arguments),
     /// Test this machine with one whole run that needs no key

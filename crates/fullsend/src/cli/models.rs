@@ -34,7 +34,7 @@ enum Command {
 
 #[derive(Args, Debug)]
 struct ListArguments {
-    /// Only the models of this service: anthropic, openai, azure-openai, vertex or bedrock
+    /// List only the models of this service: anthropic, openai, azure-openai, vertex or bedrock
     #[arg(long, value_name = "SERVICE")]
     service: Option<String>,
     /// Print JSON, one object per line

@@ -9,7 +9,7 @@ use crate::resolve::command_line::CommandLineValue;
 
 #[derive(Args, Debug)]
 pub struct OriginalOptions {
-    /// Read variables from this file, one `NAME=VALUE` a line; `--var` wins
+    /// Read variables from this file, one `NAME=VALUE` per line; `--var` has precedence
     #[arg(long, value_name = "FILE")]
     pub env_file: Vec<PathBuf>,
     /// Do not run the post-script

@@ -16,7 +16,7 @@ pub struct Arguments {
     /// The number of the issue or pull request
     #[arg(long)]
     number: String,
-    /// A text that tells this comment from others, such as `<!-- acme:triage -->`
+    /// A text that identifies this comment, such as `<!-- acme:triage -->`
     #[arg(long)]
     marker: String,
     /// The forge: github or gitlab [default: detected from the CI, else github]

@@ -21,7 +21,7 @@ pub struct Arguments {
     /// Post nothing unless the pull request is still at this commit
     #[arg(long, value_name = "SHA")]
     head_sha: Option<String>,
-    /// A text that tells this review from others
+    /// A text that identifies this review
     #[arg(long, default_value = "<!-- fullsend:review -->")]
     marker: String,
     /// The forge: github or gitlab [default: detected from the CI, else github]

@@ -14,7 +14,7 @@ use crate::record::files;
 use crate::render::actions::SummaryFiles;
 use crate::render::console::Console;
 use crate::render::diagnostics::clean_text;
-use crate::render::live::Live;
+use crate::render::live::StatusLine;
 use crate::render::script_lines::{mask, script_line};
 use crate::render::workflow_commands::neutralise_json;
 use crate::render::{actions, colour};
@@ -34,7 +34,7 @@ enum Style {
 
 pub struct Progress {
     style: Style,
-    live: Arc<Mutex<Live>>,
+    live: Arc<Mutex<StatusLine>>,
     console: Arc<Mutex<Console>>,
     ended: Arc<AtomicBool>,
 }

@@ -32,7 +32,7 @@ use crate::preflight::{PreflightContext, preflight};
 use crate::provision::gateway::Recording;
 use crate::record::store::{self, Retention};
 use crate::record::{self, files};
-use crate::render::closing::{self, Left};
+use crate::render::closing::{self, RunFiles};
 use crate::render::diagnostics::clean_text;
 use crate::render::dry_run;
 use crate::resolve::variables::{Strictness, kept_by_host};
@@ -72,8 +72,8 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR")]
     replay: Option<PathBuf>,
     /// Save a copy of the agent's workspace for `fullsend enter`
-    #[arg(long, value_enum, default_value_t = When::Never, value_name = "WHEN")]
-    keep: When,
+    #[arg(long, value_enum, default_value_t = KeepWhen::Never, value_name = "WHEN")]
+    keep: KeepWhen,
     /// Sign the record with this ed25519 key (PKCS#8 PEM), or with `exec:COMMAND` [default: FULLSEND_SIGN_KEY]
     #[arg(long, value_name = "KEY")]
     sign: Option<String>,
@@ -91,18 +91,18 @@ pub struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum When {
+enum KeepWhen {
     OnFailure,
     Always,
     Never,
 }
 
-impl From<When> for SaveWorkspace {
-    fn from(when: When) -> Self {
+impl From<KeepWhen> for SaveWorkspace {
+    fn from(when: KeepWhen) -> Self {
         match when {
-            When::OnFailure => Self::OnFailure,
-            When::Always => Self::Always,
-            When::Never => Self::Never,
+            KeepWhen::OnFailure => Self::OnFailure,
+            KeepWhen::Always => Self::Always,
+            KeepWhen::Never => Self::Never,
         }
     }
 }
@@ -301,7 +301,7 @@ fn closing_lines(outcome: &Outcome, choices: &Choices, place: &ConfigurationOpti
     let mut kept = files::kept(directory);
     kept.extend(can_enter.then(|| SAVED_WORKSPACE.to_owned()));
     let advice = advice(&events, choices, place).unwrap_or_default();
-    let left = Left { changed: changed_files(directory), kept, can_enter, advice };
+    let left = RunFiles { changed: changed_files(directory), kept, can_enter, advice };
     closing::lines(&events, &record::fold(&events), &left)
 }
 

@@ -45,7 +45,7 @@ pub struct RunOptions {
     /// Give the agent this event of a forge, and set its variables, such as ISSUE_NUMBER
     #[arg(long, value_name = "FILE")]
     event: Option<PathBuf>,
-    /// What the forge calls the event: `X-GitHub-Event` or `X-Gitlab-Event`
+    /// The kind of the event: the value of the header `X-GitHub-Event` or `X-Gitlab-Event`
     #[arg(long, value_name = "KIND", requires = "event")]
     event_kind: Option<String>,
     /// Use this model

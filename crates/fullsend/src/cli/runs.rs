@@ -40,7 +40,7 @@ enum Command {
     /// List the runs, newest first
     #[command(after_help = "Example:\n  fullsend runs list --harness triage --outcome completed")]
     List(list::Arguments),
-    /// Show one run: last words, changes, timeline, tools, refusals, findings, cost
+    /// Show one run: the agent's last message, changes, timeline, tools, refusals, findings, cost
     #[command(after_help = "Example:\n  fullsend runs show latest")]
     Show {
         #[command(flatten)]
@@ -79,6 +79,7 @@ enum Command {
     /// Remove runs
     #[command(after_help = "Example:\n  fullsend runs rm 0198c2")]
     Rm {
+        /// The runs: their ids, or unique prefixes of them
         #[arg(value_name = "RUN", required = true)]
         runs: Vec<String>,
     },

@@ -31,12 +31,12 @@ const TICK: Duration = Duration::from_millis(50);
 #[derive(Args, Debug)]
 pub struct Arguments {
     #[command(subcommand)]
-    which: Which,
+    which: SandboxCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Which {
-    /// Run a command in a sandbox and return its exit code (8 if it could not start)
+enum SandboxCommand {
+    /// Run a command in a sandbox and exit with its exit code, or with 8 if it did not start
     #[command(after_help = format!("Example:\n  fullsend sandbox run -- make test\n\n{SANDBOX_NOTE}"))]
     Run {
         #[command(flatten)]
@@ -55,7 +55,7 @@ enum Which {
         command: Vec<OsString>,
     },
     #[command(flatten)]
-    Lasting(lasting::Which),
+    Lasting(lasting::LastingCommand),
 }
 
 const SANDBOX_NOTE: &str = "The sandbox sees a copy-on-write view of the current directory: changes are lost when the command ends. \
@@ -78,11 +78,11 @@ struct SandboxOptions {
 
 pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
     match &arguments.which {
-        Which::Lasting(which) => lasting::run(which),
-        Which::Run { place, command } => {
+        SandboxCommand::Lasting(which) => lasting::run(which),
+        SandboxCommand::Run { place, command } => {
             within(place, "\n", |policy_sandbox, cancel| relay(policy_sandbox, command, cancel))
         }
-        Which::Shell { place, command } => {
+        SandboxCommand::Shell { place, command } => {
             if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
                 return Err(failed("`sandbox shell` needs a terminal")
                     .help("without one, use `fullsend sandbox run -- COMMAND`"));

@@ -14,7 +14,7 @@ use crate::defaults;
 use crate::event::exit::{exited, signalled};
 use crate::harness::image::ImageRef;
 use crate::image::ImageError;
-use crate::resolve::layers::{Found, LayerKind};
+use crate::resolve::layers::{LayerKind, LayerPath};
 
 /// The file of a policy is text.
 const MAX_POLICY_BYTES: u64 = 1 << 20;
@@ -53,7 +53,7 @@ pub fn check_policy((name, text): (String, String), sources: &mut Sources) -> Re
         return Err(failed(format!("the policy {name} cannot be enforced on this machine")));
     }
     let effective = policy::baseline(&parsed.policy);
-    let found = Found { layer: LayerKind::Repository, path: name };
+    let found = LayerPath { layer: LayerKind::Repository, path: name };
     Ok(CheckedPolicy { found, policy: parsed.policy, effective })
 }
 

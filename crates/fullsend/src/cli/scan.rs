@@ -24,11 +24,11 @@ use crate::resolve;
 #[derive(Args, Debug)]
 pub struct Arguments {
     #[command(subcommand)]
-    what: What,
+    what: ScanCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum ScanCommand {
     /// Scan input for an agent: issues, comments, pages, tool results
     #[command(after_help = "Example: fullsend scan input issue.md")]
     Input(Texts),
@@ -41,7 +41,7 @@ enum What {
     /// Scan URLs
     #[command(after_help = "Example: fullsend scan url http://169.254.169.254/")]
     Url(Addresses),
-    /// Measure how well and how fast the scanners are on your own corpus
+    /// Measure detection rate and speed of the scanners on your own corpus
     #[command(after_help = "Example: fullsend scan bench corpus/")]
     Bench(scan_bench::Arguments),
 }
@@ -55,7 +55,7 @@ struct Texts {
     #[arg(long, value_parser = origin)]
     origin: Option<Origin>,
     #[command(flatten)]
-    how: How,
+    how: ScanArguments,
 }
 
 #[derive(Args, Debug)]
@@ -73,7 +73,7 @@ struct Trees {
     #[arg(long, value_name = "DIR", hide = true)]
     own: Option<PathBuf>,
     #[command(flatten)]
-    how: How,
+    how: ScanArguments,
 }
 
 #[derive(Args, Debug)]
@@ -85,11 +85,11 @@ struct Addresses {
     #[arg(long, value_parser = origin, default_value = "web")]
     origin: Origin,
     #[command(flatten)]
-    how: How,
+    how: ScanArguments,
 }
 
 #[derive(Args, Debug)]
-struct How {
+struct ScanArguments {
     /// Print in this format
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
@@ -116,7 +116,7 @@ pub fn switch(name: &str) -> Result<String, String> {
     if known { Ok(name.to_owned()) } else { Err(format!("it is one of {}", Toggles::NAMES.join(", "))) }
 }
 
-impl How {
+impl ScanArguments {
     fn format(&self) -> Format {
         if self.json { Format::Json } else { self.format }
     }
@@ -151,11 +151,11 @@ impl How {
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     match &arguments.what {
-        What::Input(texts) => scan_texts(texts, Origin::Issue),
-        What::Output(texts) => scan_texts(texts, Origin::Output),
-        What::Context(trees) => scan_trees(trees),
-        What::Url(addresses) => scan_addresses(addresses),
-        What::Bench(arguments) => scan_bench::run(arguments),
+        ScanCommand::Input(texts) => scan_texts(texts, Origin::Issue),
+        ScanCommand::Output(texts) => scan_texts(texts, Origin::Output),
+        ScanCommand::Context(trees) => scan_trees(trees),
+        ScanCommand::Url(addresses) => scan_addresses(addresses),
+        ScanCommand::Bench(arguments) => scan_bench::run(arguments),
     }
 }
 

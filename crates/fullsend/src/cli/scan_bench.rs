@@ -25,7 +25,7 @@ pub struct Arguments {
     /// Use this origin for cases without one
     #[arg(long, value_parser = super::scan_origin::origin, default_value = "tool")]
     origin: Origin,
-    /// Count findings of at least this severity as detections
+    /// Count a case as detected if a finding has at least this severity
     #[arg(long, value_name = "SEVERITY", value_parser = severity, default_value = "high")]
     least: Severity,
     /// Assume a disposable sandbox

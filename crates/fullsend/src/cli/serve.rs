@@ -23,7 +23,8 @@ use super::{serve_runs, serve_webhooks, signals, trigger};
 use crate::cancel::Cancel;
 use crate::fetch::HostNetwork;
 use crate::serve::{
-    self, AccessRules, AccessToken, Caller, Outgoing, OutgoingWebhook, Role, ServeBackend, ServeState, Server,
+    self, AccessRules, AccessToken, Caller, OutgoingWebhook, OutgoingWebhooks, Role, ServeBackend,
+    ServeState, Server,
 };
 
 /// Holds the token of an operator.
@@ -42,16 +43,16 @@ pub struct Arguments {
     /// The address to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7171")]
     listen: SocketAddr,
-    /// A further name under which the server is reached, such as that of a proxy in front of it
+    /// Also accept requests for this host name, such as that of a reverse proxy in front of the server
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
-    /// Accept the tokens in this file: lines of NAME, `viewer` or `operator`, and TOKEN
+    /// Accept the tokens in this file. Each line is `NAME viewer TOKEN` or `NAME operator TOKEN`
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
-    /// Run at most this many runs of callers at the same time
+    /// Run at most this many runs at the same time for callers of the API
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     max_runs: usize,
-    /// Take and send the webhooks that this file names
+    /// Accept and send the webhooks in this file
     #[arg(long, value_name = "FILE")]
     webhooks: Option<PathBuf>,
     /// The directory of runs [default: $XDG_STATE_HOME/fullsend/runs]
@@ -121,13 +122,13 @@ fn open_outgoing(
     directory: &Path,
     webhooks: Vec<OutgoingWebhook>,
     network: Option<HostNetwork>,
-) -> Result<Option<Outgoing>, Failure> {
+) -> Result<Option<OutgoingWebhooks>, Failure> {
     let Some(network) = network else { return Ok(None) };
     // Servers of other runs or another store have an outbox of their own.
     let store = arguments.store.of(&arguments.layers).describe_location()?;
     let runs = std::path::absolute(runs).unwrap_or_else(|_| runs.to_owned());
     let source = format!("{}\0{store}", runs.display());
-    let opened = Outgoing::open(directory, &source, webhooks, network);
+    let opened = OutgoingWebhooks::open(directory, &source, webhooks, network);
     opened.map(Some).map_err(|error| Failure::new(Exit::Missing, error.to_string()))
 }
 

@@ -1,11 +1,11 @@
-//! The file of `serve --webhooks`: which webhooks the server takes and sends. It names the variables that hold the secrets, never
-//! a secret.
+//! The file of `serve --webhooks`: which webhooks the server accepts and sends. It contains no secrets, only the names of the
+//! variables that hold them.
 
 use std::path::Path;
 use std::time::Duration;
 
 use session::SessionId;
-use yaml::{At, Decoder, Diagnostic, ParseLimits, Shape, Sources, ranged, record};
+use yaml::{Decoder, Diagnostic, ParseLimits, Shape, Sources, Spanned, ranged, record};
 
 use super::check;
 use super::configuration::variable;
@@ -16,13 +16,13 @@ use crate::serve::{
     IncomingWebhook, OutgoingWebhook, WebhookEventKind, WebhookForge, WebhookTarget, is_standard_secret,
 };
 
-/// A secret that is shorter can be guessed.
+/// A shorter secret can be guessed.
 const SHORTEST_SECRET: usize = 16;
 
-/// The most webhooks: each has its own thread.
+/// The largest number of outgoing webhooks. Each has its own thread.
 const MAX_OUTGOING: usize = 32;
 
-/// How long a receiver may take to answer, where the file does not say.
+/// How long a receiver may take to answer, unless the file sets it.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 record! {
@@ -43,12 +43,12 @@ ranged! {
 record! {
     /// A webhook that the server sends.
     pub struct OutgoingEntry {
-        /// How lists, logs and metrics call it.
-        name: At<String>,
-        /// Where it is sent to: https, or http on this machine.
-        url: At<String>,
+        /// Its name in lists, logs and metrics.
+        name: Spanned<String>,
+        /// The address that it is sent to: https, or http on this machine.
+        url: Spanned<String>,
         /// The variable of the server's environment that holds the signing secret: `whsec_` and base64.
-        secret: At<String>,
+        secret: Spanned<String>,
         /// What it reports. Default: everything.
         events: Vec<WebhookEventKind>,
         /// How long the receiver may take to answer. Default: 10.
@@ -57,18 +57,18 @@ record! {
 }
 
 record! {
-    /// A webhook that the server takes at /v1/webhooks/NAME.
+    /// A webhook that the server accepts at /v1/webhooks/NAME.
     pub struct IncomingEntry {
         /// The last part of its path.
-        name: At<String>,
+        name: Spanned<String>,
         /// Who sends it: github or gitlab.
-        forge: At<ForgeName>,
+        forge: Spanned<ForgeName>,
         /// The variable of the server's environment that holds the secret.
-        secret: At<String>,
+        secret: Spanned<String>,
         /// The session that gets each event as a message. Default: events start harnesses by their `trigger`.
-        session: Option<At<String>>,
-        /// Whether events of people without write access count as well.
-        anyone: Option<At<bool>>,
+        session: Option<Spanned<String>>,
+        /// Whether to accept events of people without write access, too.
+        anyone: Option<Spanned<bool>>,
     }
 }
 

@@ -26,17 +26,17 @@ enum Command {
     /// Test which harnesses an event starts, by their `trigger`
     #[command(after_help = "Example:\n  fullsend trigger test --event payload.json --kind issues")]
     Test(TestArguments),
-    /// Print the git ref of the pull request or merge request that an event is about, if it is about one
+    /// Print the git ref of the pull or merge request of an event; print nothing if there is none
     #[command(after_help = "Example:\n  fullsend trigger head --event payload.json --kind issue_comment")]
     Head(EventArguments),
 }
 
 #[derive(Args, Debug)]
 struct EventArguments {
-    /// The file with the event: a forge's payload, or without --kind an event in the form of triggers
+    /// Read the event from this file: a forge's webhook payload, or without --kind an event as docs/triggers.md describes it
     #[arg(long, value_name = "FILE")]
     event: PathBuf,
-    /// What the forge calls the event: `X-GitHub-Event` or `X-Gitlab-Event` [default for GitLab: what the file says]
+    /// The kind of the event: the value of the header `X-GitHub-Event` or `X-Gitlab-Event` [default for GitLab: what the file says]
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
 }
@@ -48,7 +48,7 @@ struct TestArguments {
     harness: Option<String>,
     #[command(flatten)]
     event: EventArguments,
-    /// Start nothing unless the forge says that the actor may write to the repository, as `serve` does
+    /// Start nothing unless the person behind the event may write to the repository; `serve` does the same
     #[arg(long)]
     by_writers: bool,
     /// Print JSON, one object per line

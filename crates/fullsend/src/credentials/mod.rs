@@ -25,11 +25,11 @@ pub type Learn = Arc<dyn Fn(&str, &str) -> Result<(), String> + Send + Sync>;
 /// The credentials of one run.
 #[derive(Debug, Default)]
 pub struct Credentials {
-    all: Vec<Loaded>,
+    all: Vec<LoadedCredential>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedCredential {
     pub provider: String,
     /// The variable under which the provider names it.
     pub key: String,
@@ -77,7 +77,7 @@ pub fn load<'a>(
             let provider = file.provider.name.to_string();
             let key = key.value.clone();
             match source(&key, template, host, learn) {
-                Ok(source) => all.push(Loaded { provider, key, source }),
+                Ok(source) => all.push(LoadedCredential { provider, key, source }),
                 Err(why) => return Err(CredentialError { provider, key, why }),
             }
         }
@@ -108,7 +108,7 @@ pub fn check(
 pub const TOO_SHORT: &str = "it is too short to be masked";
 
 impl Credentials {
-    pub fn of<'a>(&'a self, provider: &'a str) -> impl Iterator<Item = &'a Loaded> {
+    pub fn of<'a>(&'a self, provider: &'a str) -> impl Iterator<Item = &'a LoadedCredential> {
         self.all.iter().filter(move |loaded| loaded.provider == provider)
     }
 }

@@ -16,14 +16,14 @@ use super::dialect::CallDecision;
 use super::judge::{Scanners, describe, name};
 use super::reminders;
 use super::report::TextAction;
-use super::withholding::{PassedResult, Withheld, whole};
+use super::withholding::{PassedResult, WithheldParts, whole};
 use crate::event::RunEvent;
 
 /// How long the model's first request waits for the start hook.
 const START_PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// A result at the gateway.
-struct AtGateway<'a> {
+struct GatewayResult<'a> {
     place: &'a str,
     call: Option<&'a (String, Json)>,
     text: &'a str,
@@ -92,7 +92,7 @@ impl Guard {
                 let place = format!("result/{}", call.as_ref().map_or("unknown", |(tool, _)| tool));
                 let renamed = self.own_reminders(call_id).and_then(|name| reminders::rename(name, text));
                 let text = renamed.as_deref().unwrap_or(text);
-                let result = AtGateway { place: &place, call: call.as_ref(), text, continued, fresh };
+                let result = GatewayResult { place: &place, call: call.as_ref(), text, continued, fresh };
                 match self.result_at_gateway(&result, marked.then_some(!is_error)) {
                     Verdict::Replace(clean) if renamed.is_some() => {
                         Verdict::Replace(self.with_reminders(&clean))
@@ -189,7 +189,7 @@ impl Guard {
 
     /// Untrusted text of a program or a person is scanned like a result.
     fn foreign_at_gateway(&self, place: &str, text: &str, fresh: bool) -> Verdict {
-        self.result_at_gateway(&AtGateway { place, call: None, text, continued: None, fresh }, None)
+        self.result_at_gateway(&GatewayResult { place, call: None, text, continued: None, fresh }, None)
     }
 
     /// The runner puts the canary token into the system text: the model must read it there.
@@ -207,8 +207,8 @@ impl Guard {
 
     /// Repeats the work of the hook after the call: passages that steer the agent are withheld. A critical finding here
     /// means that the hook failed, and stops the run.
-    fn result_at_gateway(&self, result: &AtGateway<'_>, succeeded: Option<bool>) -> Verdict {
-        let AtGateway { place, call, text, continued, fresh } = *result;
+    fn result_at_gateway(&self, result: &GatewayResult<'_>, succeeded: Option<bool>) -> Verdict {
+        let GatewayResult { place, call, text, continued, fresh } = *result;
         let judged = self.judge.scan_next_chunk(text, continued, place).and_then(|(joined, began)| {
             let PassedResult { text: clean, mut findings, withheld } =
                 self.judge.result(call, &joined, succeeded)?;
@@ -216,7 +216,7 @@ impl Guard {
             findings.open.extend(began.open);
             findings.waived.extend(began.waived);
             let (clean, withheld) = match crosses {
-                Some(why) => (Cow::Owned(whole(&why)), Some(Withheld::Whole(why))),
+                Some(why) => (Cow::Owned(whole(&why)), Some(WithheldParts::Whole(why))),
                 None => (clean, withheld),
             };
             let cleaned = match clean {

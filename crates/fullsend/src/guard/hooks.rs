@@ -133,8 +133,8 @@ impl Guard {
         decision
     }
 
-    /// Decides about a call. The gateway reports every finding; the hook, which asks later, only what the gateway could not
-    /// know.
+    /// Decides about a call. The gateway has judged it first and reported its findings; the hook reports only what the
+    /// gateway could not know.
     pub(super) fn decide(&self, tool: &str, input: &Json, scanners: Scanners) -> CallDecision {
         let quirks = &self.dialect.quirks;
         // The tool that returns the result is ours, and not subject to the tool allowlist.

@@ -10,7 +10,6 @@ pub mod hook_client;
 pub mod hook_server;
 mod hooks;
 pub(crate) mod judge;
-mod kept_text;
 mod known_values;
 mod learned_model;
 pub mod neutral_contract;
@@ -20,6 +19,7 @@ pub(crate) mod report;
 pub(crate) mod run_socket;
 pub(crate) mod scanner_error;
 pub(crate) mod setup;
+mod stored_text;
 pub(crate) mod tirith;
 mod tool_input;
 pub(crate) mod weights_file;
@@ -41,10 +41,10 @@ use confirmation::Confirmations;
 use dialect::HookDialect;
 use hook_client::HookAddress;
 use judge::{Judge, describe};
-use kept_text::KeptTexts;
 use report::TextAction;
 use scanner_error::ScannerError;
 pub use setup::{GuardError, GuardSetup, tool_allowlist, waivers};
+use stored_text::StoredTexts;
 
 /// The guard of one run. Cheap to clone; every clone knows the same calls.
 #[derive(Clone)]
@@ -64,13 +64,13 @@ pub struct Guard {
     runtime_process: Arc<watch::Sender<Option<i32>>>,
     /// Why the run must stop.
     stopped: Arc<Mutex<Option<String>>>,
-    reported: Arc<Mutex<Reported>>,
-    kept: Option<Arc<KeptTexts>>,
+    reported: Arc<Mutex<ReportedFindings>>,
+    kept: Option<Arc<StoredTexts>>,
     emit: Emitter,
 }
 
 /// Findings that were reported: rule, severity, line, excerpt and place. The place is empty if a finding counts in every place.
-type Reported = HashSet<(String, FindingSeverity, u32, String, String)>;
+type ReportedFindings = HashSet<(String, FindingSeverity, u32, String, String)>;
 
 fn key(finding: &event::FindingEvent) -> (String, FindingSeverity, u32, String, String) {
     let event::FindingEvent { rule, severity, line, excerpt, place, .. } = finding.clone();
@@ -104,7 +104,7 @@ impl Guard {
         let dialect = setup.dialect;
         let tools = setup.harness.confirm_tools.iter().map(|tool| tool.to_string()).collect();
         let canary = setup.canary();
-        let kept = setup.run_directory.map(|directory| Arc::new(KeptTexts::new(directory.to_owned())));
+        let kept = setup.run_directory.map(|directory| Arc::new(StoredTexts::new(directory.to_owned())));
         let judge = setup.judge(canary.as_deref())?;
         for event in setup::announcements(&judge) {
             emit.emit(event);

@@ -14,7 +14,7 @@ use super::judge::{Findings, Judge, Scanners};
 use super::report::TextAction;
 use super::scanner_error::ScannerError;
 use super::tool_input;
-use super::withholding::Withheld;
+use super::withholding::WithheldParts;
 
 /// The largest call.
 pub const MAX_CALL: u64 = 10 << 20;
@@ -151,10 +151,10 @@ fn after(judge: &Judge, tool: &str, call: &Json) -> NeutralVerdict {
     let text = result.as_str().map_or_else(|| result.to_string(), str::to_owned);
     let (reply, found) = match judge.result(Some(&known), &text, None) {
         Ok(passed) => match passed.withheld {
-            Some(Withheld::Whole(why)) => {
+            Some(WithheldParts::Whole(why)) => {
                 (NeutralReply::Block(why), Ok((passed.findings, TextAction::Withheld)))
             }
-            Some(Withheld::Passages(_)) => {
+            Some(WithheldParts::Passages(_)) => {
                 (NeutralReply::Replace(passed.text.into_owned()), Ok((passed.findings, TextAction::Withheld)))
             }
             None if passed.text == text => (NeutralReply::Pass, Ok((passed.findings, TextAction::Cleaned))),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use redact::{Canary, Severity};
 use scan::{Day, LearnedScanner, OriginThresholds, Scanner, ScoredUnit, Toggles, Waiver};
 use shell::{Allowlist, Isolation};
-use yaml::At;
+use yaml::Spanned;
 
 use super::dialect::HookDialect;
 use super::judge::Judge;
@@ -251,7 +251,7 @@ pub fn learned(security: &Security, installed: WeightsSearch) -> Result<LearnedS
         security::MatchType::Full => ScoredUnit::Full,
     };
     #[expect(clippy::cast_possible_truncation, reason = "a threshold needs no more digits")]
-    let number = |threshold: &At<Threshold>| threshold.get() as f32;
+    let number = |threshold: &Spanned<Threshold>| threshold.get() as f32;
     let by_origin = OriginThresholds {
         instruction: wanted.threshold_instruction.as_ref().map(number),
         tool: wanted.threshold_tool.as_ref().map(number),

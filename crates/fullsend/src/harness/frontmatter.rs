@@ -1,7 +1,7 @@
 //! The frontmatter of agent definitions and skills: the YAML between two `---` lines at the top of a Markdown file.
 
 use yaml::macros::{Json, json};
-use yaml::{At, Decoder, Diagnostic, Map, Node, Schemas, Shape, Value, record};
+use yaml::{Decoder, Diagnostic, Map, Node, Schemas, Shape, Spanned, Value, record};
 
 use super::names::{Identifier, ModelEffort, ModelName};
 use super::provider::Raw;
@@ -9,26 +9,26 @@ use super::provider::Raw;
 record! {
     /// The frontmatter of an agent definition.
     pub struct AgentFrontmatter {
-        name: Option<At<Identifier>>,
+        name: Option<Spanned<Identifier>>,
         description: Option<String>,
         /// The tools it may use: a list, or names separated by commas.
-        tools: Option<At<Names>>,
+        tools: Option<Spanned<Names>>,
         /// Tools it may not use.
-        disallowed_tools as "disallowedTools": Option<At<Names>>,
+        disallowed_tools as "disallowedTools": Option<Spanned<Names>>,
         /// The model, unless the harness names one. `inherit` means the runtime's default.
-        model: Option<At<ModelName>>,
-        effort: Option<At<ModelEffort>>,
+        model: Option<Spanned<ModelName>>,
+        effort: Option<Spanned<ModelEffort>>,
         /// Skills it should load.
-        skills: Option<At<Names>>,
+        skills: Option<Spanned<Names>>,
         max_turns as "maxTurns": Option<u64>,
         permission_mode as "permissionMode": Option<String>,
-        mcp_servers as "mcpServers": Option<At<Anything>>,
-        hooks: Option<At<Anything>>,
+        mcp_servers as "mcpServers": Option<Spanned<OpaqueValue>>,
+        hooks: Option<Spanned<OpaqueValue>>,
         memory: Option<String>,
         background: Option<bool>,
         isolation: Option<String>,
         color: Option<String>,
-        metadata: Map<Anything>,
+        metadata: Map<OpaqueValue>,
     }
     refuse {
         "allowed-tools" => "that is a key of skills; agents use `tools`",
@@ -39,24 +39,24 @@ record! {
 record! {
     /// The frontmatter of a skill's SKILL.md.
     pub struct SkillFrontmatter {
-        name: At<Identifier>,
+        name: Spanned<Identifier>,
         /// What it does and when to use it: this is what the agent sees first.
-        description: At<String>,
+        description: Spanned<String>,
         license: Option<String>,
         compatibility: Option<String>,
-        allowed_tools as "allowed-tools": Option<At<Names>>,
-        model: Option<At<ModelName>>,
+        allowed_tools as "allowed-tools": Option<Spanned<Names>>,
+        model: Option<Spanned<ModelName>>,
         /// Other skills it needs.
-        dependencies: Vec<At<String>>,
-        policy: Option<At<String>>,
-        version: Option<Anything>,
+        dependencies: Vec<Spanned<String>>,
+        policy: Option<Spanned<String>>,
+        version: Option<OpaqueValue>,
         argument_hint as "argument-hint": Option<String>,
         user_invocable as "user-invocable": Option<bool>,
         disable_model_invocation as "disable-model-invocation": Option<bool>,
         context: Option<String>,
         agent: Option<String>,
         hooks: Option<Raw>,
-        metadata: Map<Anything>,
+        metadata: Map<OpaqueValue>,
     }
     refuse {
         "tools" => "that is a key of agents; skills use `allowed-tools`",
@@ -107,9 +107,9 @@ fn split_names(text: &str) -> Vec<String> {
 
 /// A value that is passed to the runtime unread.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Anything(pub Node);
+pub struct OpaqueValue(pub Node);
 
-impl Shape for Anything {
+impl Shape for OpaqueValue {
     fn decode(node: &Node, _: &mut Decoder) -> Option<Self> {
         Some(Self(node.clone()))
     }
@@ -121,13 +121,13 @@ impl Shape for Anything {
 
 /// The two parts of a Markdown file, as byte ranges of the whole text, so that positions stay correct.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parts {
+pub struct MarkdownParts {
     pub frontmatter: Option<std::ops::Range<usize>>,
     pub body: std::ops::Range<usize>,
 }
 
 /// Finds the frontmatter; an opening line without its closing one is an error at the given place.
-pub fn split(text: &str, source: yaml::SourceId) -> Result<Parts, Box<Diagnostic>> {
+pub fn split(text: &str, source: yaml::SourceId) -> Result<MarkdownParts, Box<Diagnostic>> {
     let start = if text.starts_with('\u{feff}') { 3 } else { 0 };
     let place = yaml::Span::start_of(source);
     if misplaced(&text[start..]) {
@@ -137,13 +137,16 @@ pub fn split(text: &str, source: yaml::SourceId) -> Result<Parts, Box<Diagnostic
     }
     let Some(first_line) = text[start..].split_inclusive('\n').next().filter(|line| line.trim_end() == "---")
     else {
-        return Ok(Parts { frontmatter: None, body: start..text.len() });
+        return Ok(MarkdownParts { frontmatter: None, body: start..text.len() });
     };
     let open = start + first_line.len();
     let mut offset = open;
     for line in text[open..].split_inclusive('\n') {
         if line.trim_end() == "---" {
-            return Ok(Parts { frontmatter: Some(open..offset), body: offset + line.len()..text.len() });
+            return Ok(MarkdownParts {
+                frontmatter: Some(open..offset),
+                body: offset + line.len()..text.len(),
+            });
         }
         offset += line.len();
     }
@@ -165,15 +168,15 @@ fn misplaced(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Parts, split, split_names};
+    use super::{MarkdownParts, split, split_names};
 
     #[test]
     fn a_markdown_file_splits_in_two() {
         let mut sources = yaml::Sources::default();
         let id = sources.add("a.md", "");
         let text = "---\nname: a\n---\nbody\n";
-        assert_eq!(split(text, id).unwrap(), Parts { frontmatter: Some(4..12), body: 16..21 });
-        assert_eq!(split("body", id).unwrap(), Parts { frontmatter: None, body: 0..4 });
+        assert_eq!(split(text, id).unwrap(), MarkdownParts { frontmatter: Some(4..12), body: 16..21 });
+        assert_eq!(split("body", id).unwrap(), MarkdownParts { frontmatter: None, body: 0..4 });
         assert!(split("---\nname: a\n", id).is_err());
         assert!(split("\n---\nname: a\n---\nbody", id).is_err());
         assert!(split("--- # c\nname: a\n---\nbody", id).is_err());

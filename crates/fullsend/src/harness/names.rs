@@ -87,7 +87,7 @@ choice! {
 
 choice! {
     /// A layer or limit of the sandbox that may be weaker than the default.
-    pub enum Weaker {
+    pub enum WeakerPart {
         Landlock = "landlock", Memory = "memory", Pids = "pids", Cpu = "cpu", Disk = "disk",
         Seccomp = "seccomp", Network = "network", Namespaces = "namespaces",
     }

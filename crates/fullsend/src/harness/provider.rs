@@ -2,7 +2,7 @@
 //! never values.
 
 use yaml::macros::Json;
-use yaml::{At, Decoder, Diagnostic, Map, Node, Schemas, Shape, Value, choice, record};
+use yaml::{Decoder, Diagnostic, Map, Node, Schemas, Shape, Spanned, Value, choice, record};
 
 use super::names::Identifier;
 use super::template::Template;
@@ -11,14 +11,14 @@ record! {
     /// A provider: credentials of one type that the run may use. The agent never gets their values.
     pub struct Provider {
         /// The name that harnesses use.
-        name: At<Identifier>,
+        name: Spanned<Identifier>,
         /// The profile it follows: anthropic, openai, github, gitlab, or one in profiles/.
-        kind as "type": At<Identifier>,
+        kind as "type": Spanned<Identifier>,
         /// Variable inside the sandbox → where the value comes from: `${HOST_VAR}`, `file:PATH` or `exec:COMMAND`. An
         /// empty text means no credential: then the provider only opens its profile's endpoints.
-        credentials: Map<At<Template>>,
+        credentials: Map<Spanned<Template>>,
         /// Settings of the profile, such as base_url. `${VAR}` is expanded.
-        config: Map<At<Template>>,
+        config: Map<Spanned<Template>>,
     }
 }
 
@@ -40,7 +40,7 @@ record! {
     /// A profile: what a type of provider needs and where it may be used.
     pub struct Profile {
         /// The type that providers name.
-        id: At<Identifier>,
+        id: Spanned<Identifier>,
         display_name: Option<String>,
         description: Option<String>,
         category: Option<ProviderCategory>,
@@ -52,16 +52,16 @@ record! {
         /// Endpoints in the policy format that the credentials are bound to.
         endpoints: Vec<Raw>,
         /// Programs that may use them.
-        binaries: Vec<At<String>>,
+        binaries: Vec<Spanned<String>>,
     }
 }
 
 record! {
     /// A credential that a profile knows.
     pub struct ProfileCredential {
-        name: At<String>,
+        name: Spanned<String>,
         description: Option<String>,
-        env_vars: Vec<At<String>>,
+        env_vars: Vec<Spanned<String>>,
         required: Option<bool>,
         /// Without it the credential goes into `Authorization` only.
         auth_style: Option<AuthStyle>,
@@ -80,7 +80,7 @@ record! {
 record! {
     /// Where to look for credentials.
     pub struct Discovery {
-        credentials: Vec<At<String>>,
+        credentials: Vec<Spanned<String>>,
     }
 }
 
@@ -128,7 +128,7 @@ pub fn problems(provider: &Provider) -> Vec<Diagnostic> {
 }
 
 /// The credentials that have a value. An empty text is not one.
-pub fn credentials(provider: &Provider) -> impl Iterator<Item = (&At<String>, &At<Template>)> {
+pub fn credentials(provider: &Provider) -> impl Iterator<Item = (&Spanned<String>, &Spanned<Template>)> {
     provider.credentials.iter().filter(|(_, value)| !value.raw().is_empty())
 }
 

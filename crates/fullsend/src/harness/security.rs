@@ -1,6 +1,6 @@
 //! The `security` block: what is scanned, judged and redacted, and what a finding does. No switch turns all of it off.
 
-use yaml::{At, Map, Whole, choice, record};
+use yaml::{Map, Spanned, Unmerged, choice, record};
 
 use super::names::Threshold;
 
@@ -45,14 +45,14 @@ record! {
     /// Defences against injection and leaks. All are on and fail closed by default.
     layered pub struct Security {
         /// What a critical finding or a broken scanner does. Default: closed.
-        fail_mode: At<FailMode>,
+        fail_mode: Spanned<FailMode>,
         /// Scanners that run on the host before the sandbox gets anything.
         host_scanners: HostScanners,
         /// Checks of every tool call.
         sandbox_hooks: SandboxHooks,
         /// Rules that are noisy here, by name: `RULE: {action: report, reason: …}`. The organisation's settings are
         /// pins; its `"*": {action: on}` pins every rule.
-        rules: Map<Whole<RuleSetting>>,
+        rules: Map<Unmerged<RuleSetting>>,
         /// What a critical finding requires of people.
         escalation: Escalation,
         /// Tracing of the guard's decisions. Not supported yet.
@@ -67,9 +67,9 @@ record! {
     /// A layer's setting for one rule.
     pub struct RuleSetting {
         /// `on`, `report` (findings are shown and stop nothing) or `off` (findings are not reported).
-        action: At<RuleAction>,
+        action: Spanned<RuleAction>,
         /// The reason. Required unless the action is `on`.
-        reason: Option<At<String>>,
+        reason: Option<Spanned<String>>,
     }
 }
 
@@ -77,13 +77,13 @@ record! {
     /// Scanners that run on the host.
     layered pub struct HostScanners {
         /// Invisible, bidirectional and confusable characters.
-        unicode_normalizer: At<bool>,
+        unicode_normalizer: Spanned<bool>,
         /// Instructions hidden in text that the agent reads.
-        context_injection: At<bool>,
+        context_injection: Spanned<bool>,
         /// URLs that point at internal addresses.
-        ssrf_validator: At<bool>,
+        ssrf_validator: Spanned<bool>,
         /// Credentials.
-        secret_redactor: At<bool>,
+        secret_redactor: Spanned<bool>,
         /// The learned scanner.
         llm_guard: LlmGuard,
     }
@@ -93,22 +93,22 @@ record! {
     /// The learned scanner for injected instructions.
     layered pub struct LlmGuard {
         /// Whether it runs where its weights file is installed. Default: true.
-        enabled: At<bool>,
+        enabled: Spanned<bool>,
         /// The score from which a text is a finding. Default: 0.98.
-        threshold: At<Threshold>,
+        threshold: Spanned<Threshold>,
         /// A lower threshold for instruction files, the harness's own documents and settings.
-        threshold_instruction: Option<At<Threshold>>,
+        threshold_instruction: Option<Spanned<Threshold>>,
         /// A lower threshold for tool results, pages and the output.
-        threshold_tool: Option<At<Threshold>>,
+        threshold_tool: Option<Spanned<Threshold>>,
         /// A lower threshold for issues, inputs, session memory and learnings.
-        threshold_issue: Option<At<Threshold>>,
+        threshold_issue: Option<Spanned<Threshold>>,
         /// Whether each sentence is scored alone, or the text in windows. Default: full.
-        match_type: At<MatchType>,
+        match_type: Spanned<MatchType>,
         /// Whether a run on a host without the weights file is refused. Default: false.
-        required: At<bool>,
+        required: Spanned<bool>,
         /// The weights file on the host, an absolute path. Without it, the installed file is used: beside the program, in
         /// `../share/fullsend` or in `$XDG_DATA_HOME/fullsend`.
-        model: Option<At<String>>,
+        model: Option<Spanned<String>>,
     }
 }
 
@@ -118,17 +118,17 @@ record! {
         /// Commands that destroy data, hide their purpose, or run downloaded code.
         tirith: TirithSettings,
         /// URLs in commands and fetches that point at internal addresses.
-        ssrf_pretool: At<bool>,
+        ssrf_pretool: Spanned<bool>,
         /// Credentials in results.
-        secret_redact_posttool: At<bool>,
+        secret_redact_posttool: Spanned<bool>,
         /// Invisible and confusable characters in results.
-        unicode_posttool: At<bool>,
+        unicode_posttool: Spanned<bool>,
         /// Replaces long logs of successful checks with one line.
-        context_suppress_posttool: At<bool>,
+        context_suppress_posttool: Spanned<bool>,
         /// The canary token in a call's input.
-        canary_pretool: At<bool>,
+        canary_pretool: Spanned<bool>,
         /// The canary token in a result.
-        canary_posttool: At<bool>,
+        canary_posttool: Spanned<bool>,
         /// Allows only the tools in FULLSEND_TOOL_ALLOWLIST.
         tool_allowlist_pretool: ToolAllowlist,
     }
@@ -138,9 +138,9 @@ record! {
     /// Judgement of shell commands.
     layered pub struct TirithSettings {
         /// Default: true.
-        enabled: At<bool>,
+        enabled: Spanned<bool>,
         /// The lowest severity that denies a command. Default: high.
-        fail_on: At<FailOn>,
+        fail_on: Spanned<FailOn>,
     }
 }
 
@@ -148,7 +148,7 @@ record! {
     /// Only listed tools may run.
     layered pub struct ToolAllowlist {
         /// Default: false. Needs FULLSEND_TOOL_ALLOWLIST.
-        enabled: At<bool>,
+        enabled: Spanned<bool>,
     }
 }
 
@@ -156,9 +156,9 @@ record! {
     /// What a critical finding requires of people.
     layered pub struct Escalation {
         /// Default: halt.
-        on_critical: At<OnCritical>,
+        on_critical: Spanned<OnCritical>,
         /// The label that CI sets for a review. Default: requires-manual-review.
-        review_label: At<String>,
+        review_label: Spanned<String>,
     }
 }
 
@@ -166,6 +166,6 @@ record! {
     /// Tracing of the guard's decisions. Not supported yet.
     layered pub struct Trace {
         /// Default: false.
-        enabled: At<bool>,
+        enabled: Spanned<bool>,
     }
 }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use yaml::macros::{Json, json};
 use yaml::{
-    At, Decoder, Diagnostic, Map, MapEntry, Node, Schemas, Shape, Value, by_key, by_name, record, replace,
+    Decoder, Diagnostic, Map, MapEntry, Node, Schemas, Shape, Spanned, Value, by_key, by_name, record,
+    replace,
 };
 
 use super::names::SandboxPath;
@@ -14,8 +15,8 @@ use super::template::Template;
 /// A skill directory, and files of it that are replaced (by another file of the layers) or removed (`null`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Skill {
-    pub source: At<Ref>,
-    pub overrides: Vec<(At<LocalPath>, Option<At<LocalPath>>)>,
+    pub source: Spanned<Ref>,
+    pub overrides: Vec<(Spanned<LocalPath>, Option<Spanned<LocalPath>>)>,
 }
 
 /// The skills of a harness, in order, each directory once. Their names are in their files, which `check` reads.
@@ -25,14 +26,14 @@ pub struct Skills(pub Vec<Skill>);
 impl Shape for Skill {
     fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
         if let Value::Text(_) = node.value {
-            return Some(Self { source: At::decode(node, decoder)?, overrides: Vec::new() });
+            return Some(Self { source: Spanned::decode(node, decoder)?, overrides: Vec::new() });
         }
         let [entry] = node.entries() else {
             decoder.wrong_kind(node, "a path, or a map from one path to its file overrides");
             return None;
         };
         let source = Node::new(entry.key_at, Value::Text(entry.key.clone()));
-        let source = At::<Ref>::decode(&source, decoder)?;
+        let source = Spanned::<Ref>::decode(&source, decoder)?;
         let Value::Map(files) = &entry.node.value else {
             decoder.wrong_kind(&entry.node, "a map from files of the skill to what replaces them");
             return None;
@@ -65,10 +66,13 @@ impl Shape for Skill {
     }
 }
 
-fn decode_override(file: &MapEntry, decoder: &mut Decoder) -> Option<(At<LocalPath>, Option<At<LocalPath>>)> {
+fn decode_override(
+    file: &MapEntry,
+    decoder: &mut Decoder,
+) -> Option<(Spanned<LocalPath>, Option<Spanned<LocalPath>>)> {
     let key = Node::new(file.key_at, Value::Text(file.key.clone()));
-    let target = At::<LocalPath>::decode(&key, decoder)?;
-    Some((target, Option::<At<LocalPath>>::decode(&file.node, decoder)?))
+    let target = Spanned::<LocalPath>::decode(&key, decoder)?;
+    Some((target, Option::<Spanned<LocalPath>>::decode(&file.node, decoder)?))
 }
 
 fn source_of(node: &Node) -> Option<String> {
@@ -124,9 +128,9 @@ record! {
     /// A file of the host that is copied into the sandbox before the agent starts.
     pub struct HostFile {
         /// Path on the host: inside the layer, or absolute; `${VAR}` is expanded.
-        src: At<Template>,
+        src: Spanned<Template>,
         /// Path inside the sandbox.
-        dest: At<SandboxPath>,
+        dest: Spanned<SandboxPath>,
         /// Whether `${VAR}` in the file's contents is expanded too. Default: false.
         expand: Option<bool>,
         /// Whether the run continues if the file is missing. Default: false.
@@ -172,11 +176,11 @@ impl Shape for HostFiles {
 
 /// Environment variables with their values.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Variables(pub Map<At<Template>>);
+pub struct Variables(pub Map<Spanned<Template>>);
 
 impl Shape for Variables {
     fn decode(node: &Node, decoder: &mut Decoder) -> Option<Self> {
-        let map = Map::<At<Template>>::decode(node, decoder)?;
+        let map = Map::<Spanned<Template>>::decode(node, decoder)?;
         for (name, _) in map.iter().filter(|(name, _)| !super::template::is_variable_name(name)) {
             let message = format!("`{}.{}` is not a variable's name", decoder.path(), name.value);
             decoder.report(
@@ -191,7 +195,7 @@ impl Shape for Variables {
     }
 
     fn merge(base: Node, overlay: Node) -> Node {
-        Map::<At<Template>>::merge(base, overlay)
+        Map::<Spanned<Template>>::merge(base, overlay)
     }
 
     fn schema(_: &mut Schemas) -> Json {

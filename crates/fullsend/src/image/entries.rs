@@ -26,7 +26,7 @@ pub struct TarEntry {
 
 /// What extension headers before an entry set for it.
 #[derive(Default)]
-struct Announced {
+struct ExtensionHeaders {
     path: Option<Vec<u8>>,
     link: Option<Vec<u8>>,
 }
@@ -36,7 +36,7 @@ pub fn walk<R: Read>(
     entries: Entries<'_, R>,
     mut each: impl FnMut(TarEntry, &mut dyn Read) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut announced = Announced::default();
+    let mut announced = ExtensionHeaders::default();
     for entry in entries.raw(true) {
         let mut entry = entry?;
         let header = entry.header().clone();
@@ -48,7 +48,7 @@ pub fn walk<R: Read>(
             }
             EntryType::XGlobalHeader => {}
             kind => {
-                let Announced { path, link } = std::mem::take(&mut announced);
+                let ExtensionHeaders { path, link } = std::mem::take(&mut announced);
                 let path = relative(&path.unwrap_or_else(|| header.path_bytes().into_owned()))?;
                 let link = link.or_else(|| header.link_name_bytes().map(|link| link.into_owned()));
                 let position = entry.raw_file_position();
@@ -76,7 +76,7 @@ fn read_at_most(entry: &mut impl Read, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn extended(bytes: &[u8], header: &Header, announced: &mut Announced) -> io::Result<()> {
+fn extended(bytes: &[u8], header: &Header, announced: &mut ExtensionHeaders) -> io::Result<()> {
     for extension in PaxExtensions::new(bytes) {
         let extension = extension?;
         match extension.key_bytes() {

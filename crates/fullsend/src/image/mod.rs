@@ -136,7 +136,7 @@ struct Unpacking<'a> {
     caps: Caps,
 }
 
-type Held = Vec<(PathBuf, File)>;
+type CacheLocks = Vec<(PathBuf, File)>;
 
 impl Unpacking<'_> {
     fn error(&self, failed: UnpackError) -> ImageError {
@@ -152,7 +152,7 @@ impl Unpacking<'_> {
     }
 
     /// One directory for each layer, shared with other images.
-    fn layered(&mut self, manifest: &Manifest) -> Result<Held, UnpackError> {
+    fn layered(&mut self, manifest: &Manifest) -> Result<CacheLocks, UnpackError> {
         let mut held = Vec::new();
         for layer in manifest.layers.iter().rev() {
             let name = layer.plain.hexadecimal();
@@ -166,7 +166,7 @@ impl Unpacking<'_> {
     }
 
     /// One directory for the whole image, if the file system cannot mark files that a layer removes.
-    fn merged(&mut self, manifest: &Manifest) -> Result<Held, UnpackError> {
+    fn merged(&mut self, manifest: &Manifest) -> Result<CacheLocks, UnpackError> {
         let mut chain = Sha256::new();
         for layer in &manifest.layers {
             chain.update(layer.plain.hexadecimal());

@@ -91,7 +91,7 @@ impl ImageSource {
                 let ArchivePart::Contents { position, bytes } = part else { return Err(absent()) };
                 let mut file = open_regular(path)?;
                 file.seek(SeekFrom::Start(*position))?;
-                Ok(Box::new(Exactly { inner: file, left: *bytes }))
+                Ok(Box::new(ExactSizeReader { inner: file, left: *bytes }))
             }
         }
     }
@@ -129,12 +129,12 @@ fn lexical(path: &Path) -> Option<PathBuf> {
 }
 
 /// Reads exactly the size in the archive's header; less is an error, so that a truncated archive is noticed.
-struct Exactly {
+struct ExactSizeReader {
     inner: File,
     left: u64,
 }
 
-impl Read for Exactly {
+impl Read for ExactSizeReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
         let count = self.inner.read(&mut buffer[..most])?;

@@ -343,22 +343,22 @@ impl Unpacker<'_> {
         })
     }
 
-    fn check(&mut self, copied: Result<u64, Copied>) -> io::Result<u64> {
+    fn check(&mut self, copied: Result<u64, CopyError>) -> io::Result<u64> {
         match copied {
             Ok(count) => Ok(count),
-            Err(Copied::Read(error)) => Err(error),
-            Err(Copied::Write(error)) => self.own(Err(error)),
+            Err(CopyError::Read(error)) => Err(error),
+            Err(CopyError::Write(error)) => self.own(Err(error)),
         }
     }
 }
 
 /// Which side of a copy failed.
-enum Copied {
+enum CopyError {
     Read(io::Error),
     Write(io::Error),
 }
 
-fn copy(from: &mut dyn Read, to: &mut File) -> Result<u64, Copied> {
+fn copy(from: &mut dyn Read, to: &mut File) -> Result<u64, CopyError> {
     use std::io::Write;
     let mut buffer = vec![0; 1 << 16];
     let mut total = 0;
@@ -367,9 +367,9 @@ fn copy(from: &mut dyn Read, to: &mut File) -> Result<u64, Copied> {
             Ok(0) => return Ok(total),
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(Copied::Read(error)),
+            Err(error) => return Err(CopyError::Read(error)),
         };
-        to.write_all(&buffer[..count]).map_err(Copied::Write)?;
+        to.write_all(&buffer[..count]).map_err(CopyError::Write)?;
         total += count as u64;
     }
 }

@@ -20,7 +20,7 @@ use crate::event::log::{Emitter, sha256};
 use crate::event::{InputKind, RunEvent};
 use crate::guard::{Blocked, Guard};
 use crate::harness::Harness;
-use crate::resolve::layers::{Found, LayerKind};
+use crate::resolve::layers::{LayerKind, LayerPath};
 use crate::resolve::library::Library;
 use added_instructions::AddedFile;
 use instruction_files::{Coverage, ScannedFile, walk, walk_paths};
@@ -161,7 +161,7 @@ pub fn scan_harness(
 }
 
 /// How the record names a file of the harness: by its path in its layer, or by its URL.
-fn shown(library: &Library, found: &Found) -> String {
+fn shown(library: &Library, found: &LayerPath) -> String {
     match found.layer {
         LayerKind::Remote => library.layers.layer(found).shown(&found.path),
         LayerKind::Builtin | LayerKind::Organisation | LayerKind::Repository => found.path.clone(),

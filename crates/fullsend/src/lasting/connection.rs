@@ -54,9 +54,9 @@ fn not_started(stream: &UnixStream, error: &ExecError) {
 }
 
 /// Counts a command while it runs.
-struct Counted<'a>(&'a OwnedSandbox);
+struct RunningCount<'a>(&'a OwnedSandbox);
 
-impl<'a> Counted<'a> {
+impl<'a> RunningCount<'a> {
     fn new(owner: &'a OwnedSandbox) -> Option<Self> {
         let before = owner.commands.fetch_add(1, Ordering::SeqCst);
         let counted = Self(owner);
@@ -64,14 +64,14 @@ impl<'a> Counted<'a> {
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for RunningCount<'_> {
     fn drop(&mut self) {
         self.0.commands.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 fn exec(stream: &UnixStream, owner: &OwnedSandbox, spec: &ExecSpec, descriptors: Vec<OwnedFd>) {
-    let Some(_counted) = Counted::new(owner) else {
+    let Some(_counted) = RunningCount::new(owner) else {
         return refuse(stream, format!("{MAX_COMMANDS} commands run in this sandbox already; try again"));
     };
     let mut outside = None;

@@ -28,7 +28,7 @@ use crate::event::log::Emitter;
 use crate::event::{LastingEvent, RunEvent};
 use crate::image::{self, Caps};
 use crate::provision::policy_sandbox::{self, PolicySandboxSpec};
-use crate::resolve::layers::{Found, LayerKind};
+use crate::resolve::layers::{LayerKind, LayerPath};
 
 /// The hidden command.
 pub const COMMAND: &str = "__sandbox";
@@ -150,7 +150,7 @@ fn parse_policy(spec: &OwnerSpec, sources: &mut Sources) -> Result<CheckedPolicy
         return Err(format!("the policy {} cannot be enforced on this machine", spec.policy_name));
     }
     let effective = policy::baseline(&parsed.policy);
-    let found = Found { layer: LayerKind::Repository, path: spec.policy_name.clone() };
+    let found = LayerPath { layer: LayerKind::Repository, path: spec.policy_name.clone() };
     Ok(CheckedPolicy { found, policy: parsed.policy, effective })
 }
 

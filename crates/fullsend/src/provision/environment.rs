@@ -8,7 +8,7 @@ use sandbox::{Mount, MountKind};
 use super::RunContext;
 use super::env_files;
 use super::files;
-use super::host_files::Delivered;
+use super::host_files::DeliveredFiles;
 use crate::check::Checked;
 use crate::resolve::variables::VariableLookup;
 use crate::runtime::paths::{self, PROGRAM};
@@ -23,7 +23,7 @@ pub const CHECK_OUTPUT: &str = "fullsend-check-output";
 pub fn variables(
     checked: &Checked,
     repository_name: &str,
-    delivered: &Delivered,
+    delivered: &DeliveredFiles,
     around: &RunContext<'_>,
     value: VariableLookup<'_>,
 ) -> Vec<(OsString, OsString)> {

@@ -213,7 +213,7 @@ pub fn system_calls(list: SystemCallList) -> SystemCalls {
 
 /// The agent's user id inside: `sandbox` is 1000, as in its passwd file; a number stays as it is.
 pub fn identity(policy: &CheckedPolicy) -> sandbox::SandboxIdentity {
-    let number = |identity: Option<&yaml::At<RunAs>>| match identity.map(|identity| identity.value) {
+    let number = |identity: Option<&yaml::Spanned<RunAs>>| match identity.map(|identity| identity.value) {
         Some(RunAs::Number(number)) => number,
         Some(RunAs::Sandbox) | None => 1000,
     };

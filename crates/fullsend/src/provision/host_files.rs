@@ -50,7 +50,7 @@ impl std::error::Error for HostFileError {}
 
 /// The mounts and variables that the host files become.
 #[derive(Debug, Default)]
-pub struct Delivered {
+pub struct DeliveredFiles {
     pub mounts: Vec<Mount>,
     /// The variables that the files in `.env.d/` set.
     pub variables: Vec<(String, String)>,
@@ -76,9 +76,9 @@ pub fn deliver(
     harness: &Harness,
     placeholders: &Placeholders<'_>,
     around: &RunContext<'_>,
-) -> Result<Delivered, ProvisionError> {
+) -> Result<DeliveredFiles, ProvisionError> {
     let scanner = InputScanner { guard: around.guard, emit: around.emit };
-    let mut delivered = Delivered::default();
+    let mut delivered = DeliveredFiles::default();
     for file in &harness.host_files.0 {
         let mounted = mount(file, &mut delivered, placeholders, around).map_err(ProvisionError::HostFile)?;
         if let Some(Mount { kind: MountKind::File { contents, .. }, target }) = &mounted {
@@ -135,7 +135,7 @@ fn target(file: &HostFile) -> String {
 
 fn mount(
     file: &HostFile,
-    delivered: &mut Delivered,
+    delivered: &mut DeliveredFiles,
     placeholders: &Placeholders<'_>,
     around: &RunContext<'_>,
 ) -> Result<Option<Mount>, HostFileError> {

@@ -48,7 +48,7 @@ use crate::event::{EnforcementStatus, RunEvent};
 use crate::git::RepositoryError;
 use crate::guard::Guard;
 use crate::harness::Harness;
-use crate::harness::names::{Backend, Weaker};
+use crate::harness::names::{Backend, WeakerPart};
 use crate::image::Image;
 use crate::inputs::ScannedInputs;
 use crate::resolve::library::Library;
@@ -58,11 +58,11 @@ use crate::runtime::programs::{Program, ProgramError, ProgramSearch};
 use crate::runtime::{self, LaunchSpec};
 pub use error::ProvisionError;
 use gateway::Recording;
-use host_files::Delivered;
-use network::Served;
+use host_files::DeliveredFiles;
+use network::NetworkServers;
 use placeholders::Placeholders;
 use servers::ApiServers;
-use shell_variables::Around;
+use shell_variables::SandboxDraft;
 use sockets::RunSockets;
 
 /// A name that the proof tries to resolve. It must be refused.
@@ -80,7 +80,7 @@ pub struct Provisioned {
     pub sandbox: AgentSandbox,
     pub gateway: Arc<Gateway>,
     /// `None` on an OpenShell gateway, which has its own proxy.
-    served: Option<Served>,
+    served: Option<NetworkServers>,
     servers: ApiServers,
     /// The hook server; closed with this value.
     listening: RunSockets,
@@ -165,10 +165,11 @@ fn provision_here(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Pro
     let value = |name: &str| placeholders.expand(name);
     // Before the variables: files in `.env.d/` set some of them.
     let mut delivered = host_files::deliver(harness, &placeholders, context)?;
-    let variables = |delivered: &Delivered| {
+    let variables = |delivered: &DeliveredFiles| {
         environment::variables(inputs.checked(), &repository_name, delivered, context, &value)
     };
-    let around = Around { spec: &spec, planned: &planned, image: image.as_ref(), variables: &variables };
+    let around =
+        SandboxDraft { spec: &spec, planned: &planned, image: image.as_ref(), variables: &variables };
     shell_variables::evaluate(&mut delivered, &around, &placeholders, context)?;
     spec.environment = variables(&delivered);
     // Before the file of variables is made from them.
@@ -395,12 +396,12 @@ fn limits(harness: &Harness) -> sandbox::SandboxLimits {
 }
 
 /// The parts of the sandbox that a name in `accept_weaker` means.
-fn parts(name: Weaker) -> Vec<SandboxPart> {
+fn parts(name: WeakerPart) -> Vec<SandboxPart> {
     match name {
-        Weaker::Landlock => vec![SandboxPart::Mechanism(IsolationMechanism::Landlock)],
-        Weaker::Seccomp => vec![SandboxPart::Mechanism(IsolationMechanism::Seccomp)],
-        Weaker::Network => vec![SandboxPart::Mechanism(IsolationMechanism::NetworkNamespace)],
-        Weaker::Namespaces => [
+        WeakerPart::Landlock => vec![SandboxPart::Mechanism(IsolationMechanism::Landlock)],
+        WeakerPart::Seccomp => vec![SandboxPart::Mechanism(IsolationMechanism::Seccomp)],
+        WeakerPart::Network => vec![SandboxPart::Mechanism(IsolationMechanism::NetworkNamespace)],
+        WeakerPart::Namespaces => [
             IsolationMechanism::UserNamespace,
             IsolationMechanism::MountNamespace,
             IsolationMechanism::PidNamespace,
@@ -410,10 +411,10 @@ fn parts(name: Weaker) -> Vec<SandboxPart> {
         ]
         .map(SandboxPart::Mechanism)
         .to_vec(),
-        Weaker::Memory => vec![SandboxPart::Limit(Limit::Memory)],
-        Weaker::Pids => vec![SandboxPart::Limit(Limit::Processes)],
-        Weaker::Cpu => vec![SandboxPart::Limit(Limit::CpuWeight)],
-        Weaker::Disk => vec![SandboxPart::Limit(Limit::Disk)],
+        WeakerPart::Memory => vec![SandboxPart::Limit(Limit::Memory)],
+        WeakerPart::Pids => vec![SandboxPart::Limit(Limit::Processes)],
+        WeakerPart::Cpu => vec![SandboxPart::Limit(Limit::CpuWeight)],
+        WeakerPart::Disk => vec![SandboxPart::Limit(Limit::Disk)],
     }
 }
 

@@ -48,7 +48,7 @@ const HOST_BUNDLES: &[&str] = &[
 ];
 
 /// The plan of what will be served, made before the sandbox exists.
-pub struct Planned {
+pub struct NetworkPlan {
     plan: NamePlan,
     policy: Arc<policy::Compiled>,
     authority: Arc<RunAuthority>,
@@ -64,13 +64,13 @@ pub struct Planned {
 }
 
 /// The gateway and the proxy, while the sandbox lives.
-pub struct Served {
+pub struct NetworkServers {
     /// A sandbox without an agent has none.
     gateway: Option<gateway::GatewayServer>,
     proxy: proxy::RunningProxy,
 }
 
-impl Served {
+impl NetworkServers {
     /// Accepts nothing new, and ends open connections.
     pub async fn stop(self, grace: Duration) {
         self.proxy.stop(grace).await;
@@ -85,17 +85,17 @@ pub fn plan(
     credentials: &Credentials,
     servers: &ApiServers,
     variables: VariableLookup<'_>,
-) -> Result<Planned, String> {
+) -> Result<NetworkPlan, String> {
     let proxy = dial::HostProxy::from_variables(variables).map_err(|error| error.to_string())?;
     let mut credentials = bound(checked, credentials).map_err(|error| error.to_string())?;
     for (service, token) in servers.tokens() {
         credentials.authorize(&service.host, service.port, token.clone());
     }
-    Ok(Planned { proxy, ..plan_with(&with_servers(checked)?, credentials, servers.services())? })
+    Ok(NetworkPlan { proxy, ..plan_with(&with_servers(checked)?, credentials, servers.services())? })
 }
 
 /// The API servers alone, for a sandbox that has a proxy of its own.
-pub fn plan_servers(checked: &Checked, servers: &ApiServers) -> Result<Planned, String> {
+pub fn plan_servers(checked: &Checked, servers: &ApiServers) -> Result<NetworkPlan, String> {
     let mut credentials = CredentialStore::new(Vec::new()).map_err(|error| error.to_string())?;
     for (service, token) in servers.tokens() {
         credentials.authorize(&service.host, service.port, token.clone());
@@ -150,7 +150,7 @@ pub fn unread_servers(checked: &Checked) -> Vec<Diagnostic> {
 }
 
 /// For a sandbox without an agent: no credentials, no servers, no gateway.
-pub fn plan_alone(policy: &CheckedPolicy) -> Result<Planned, String> {
+pub fn plan_alone(policy: &CheckedPolicy) -> Result<NetworkPlan, String> {
     let none = CredentialStore::new(Vec::new()).map_err(|error| error.to_string())?;
     plan_with(&policy.policy, none, Vec::new())
 }
@@ -159,7 +159,7 @@ fn plan_with(
     policy: &Policy,
     credentials: CredentialStore,
     services: Vec<dial::HostService>,
-) -> Result<Planned, String> {
+) -> Result<NetworkPlan, String> {
     let compiled = policy::Compiled::new(policy);
     let named = |service: &dial::HostService| NamedService { host: service.host.clone(), port: service.port };
     let plan = NamePlan::new(&compiled, &services.iter().map(named).collect::<Vec<_>>());
@@ -167,7 +167,7 @@ fn plan_with(
     let authority = RunAuthority::new().map_err(|error| error.to_string())?;
     let reaches_hosts =
         !services.is_empty() || policy.networks.iter().any(|network| !network.endpoints.is_empty());
-    Ok(Planned {
+    Ok(NetworkPlan {
         services,
         plan,
         policy: Arc::new(compiled),
@@ -246,7 +246,7 @@ fn placements(profile: &Profile, variable: &str) -> Vec<CredentialPlacement> {
     if named.is_empty() { vec![authorization()] } else { named }
 }
 
-impl Planned {
+impl NetworkPlan {
     pub fn network(&self) -> SandboxNetwork {
         let range = |(address, prefix_bits)| LocalRange { address, prefix_bits };
         let socket = |planned: &PlannedSocket| {
@@ -337,17 +337,17 @@ impl Planned {
         sandbox: &mut Sandbox,
         gateway: &Arc<Gateway>,
         around: &RunContext<'_>,
-    ) -> std::io::Result<Served> {
+    ) -> std::io::Result<NetworkServers> {
         let check = client::check_client(sandbox.host_pid(), around.guard.runtime_process());
         let service = gateway::service(Arc::clone(gateway), Some(Arc::clone(&check)));
-        let lanes = Lanes { gateway: Some(service), leak_watcher: around.guard.leak_watcher() };
+        let lanes = AgentServices { gateway: Some(service), leak_watcher: around.guard.leak_watcher() };
         let identifier = Arc::new(ProcIdentifier::new(sandbox.host_pid()));
         let proxy = self.proxy(identifier, lanes, &around.library.sources, reported(around))?;
         let (gateway_listener, others) = self.sockets(sandbox);
         let listener = gateway_listener
             .ok_or_else(|| std::io::Error::other("the sandbox gave no listener for the gateway"))?;
         let gateway = Some(gateway::start(listener, Arc::clone(gateway), Some(check))?);
-        Ok(Served { gateway, proxy: proxy::start(&Arc::new(proxy), others)? })
+        Ok(NetworkServers { gateway, proxy: proxy::start(&Arc::new(proxy), others)? })
     }
 
     /// The same without a gateway: nothing listens at its address.
@@ -356,16 +356,16 @@ impl Planned {
         sandbox: &mut Sandbox,
         sources: &Sources,
         on_event: OnEvent,
-    ) -> std::io::Result<Served> {
+    ) -> std::io::Result<NetworkServers> {
         let identifier = Arc::new(ProcIdentifier::new(sandbox.host_pid()));
-        let proxy = self.proxy(identifier, Lanes::default(), sources, on_event)?;
+        let proxy = self.proxy(identifier, AgentServices::default(), sources, on_event)?;
         let (_, others) = self.sockets(sandbox);
-        Ok(Served { gateway: None, proxy: proxy::start(&Arc::new(proxy), others)? })
+        Ok(NetworkServers { gateway: None, proxy: proxy::start(&Arc::new(proxy), others)? })
     }
 
     /// The proxy for connections that a tunnel brings. Which program asks is not known there.
     pub fn tunnelled(&self, around: &RunContext<'_>) -> std::io::Result<GatewayService> {
-        let lanes = Lanes { gateway: None, leak_watcher: around.guard.leak_watcher() };
+        let lanes = AgentServices { gateway: None, leak_watcher: around.guard.leak_watcher() };
         let identifier = Arc::new(UnknownPrograms);
         let proxy = self.proxy(identifier, lanes, &around.library.sources, reported(around))?;
         Ok(proxy::service(Arc::new(proxy)))
@@ -388,7 +388,7 @@ impl Planned {
     fn proxy(
         &self,
         identifier: Arc<dyn Identify>,
-        Lanes { gateway, leak_watcher }: Lanes,
+        AgentServices { gateway, leak_watcher }: AgentServices,
         sources: &Sources,
         on_event: OnEvent,
     ) -> std::io::Result<Proxy> {
@@ -429,7 +429,7 @@ fn reported(around: &RunContext<'_>) -> OnEvent {
 
 /// What a sandbox with an agent has beside its policy.
 #[derive(Default)]
-struct Lanes {
+struct AgentServices {
     gateway: Option<GatewayService>,
     leak_watcher: Option<LeakWatcher>,
 }

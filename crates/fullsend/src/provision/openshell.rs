@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use egress::proxy::GatewayService;
 use sandbox::{Mount, MountKind};
 
-use super::host_files::{Delivered, HostFileError};
+use super::host_files::{DeliveredFiles, HostFileError};
 use super::placeholders::Placeholders;
 use super::sockets::RunSockets;
 use super::{
@@ -171,7 +171,7 @@ fn links_that_stay(context: &RunContext<'_>, repository_name: &str) -> Result<Ve
     lost.map_err(|error| ProvisionError::Repository(unreadable(error)))
 }
 
-fn refuse_shell_files(delivered: &Delivered) -> Result<(), ProvisionError> {
+fn refuse_shell_files(delivered: &DeliveredFiles) -> Result<(), ProvisionError> {
     let Some(file) = delivered.shell_files.first() else { return Ok(()) };
     let why = "has shell code, which is not evaluated for an OpenShell sandbox".to_owned();
     Err(ProvisionError::HostFile(HostFileError { field: "host_files", source: file.source.clone(), why }))

@@ -45,7 +45,7 @@ pub struct PolicySandbox {
     pub directory: PathBuf,
     /// Who runs in it.
     pub identity: SandboxIdentity,
-    served: network::Served,
+    served: network::NetworkServers,
     executor: tokio::runtime::Handle,
 }
 

@@ -63,8 +63,9 @@ pub fn read(path: PathBuf) -> Result<PriceList, PriceFileError> {
 fn listed(price: &ModelPrice) -> (String, ListedPrice) {
     let ModelPrice { model, input, output, cache_read, cache_write, cache_write_hour, max_output_tokens } =
         price;
-    let amount =
-        |price: &Option<yaml::At<crate::harness::names::TokenPrice>>| price.as_ref().map(|price| price.get());
+    let amount = |price: &Option<yaml::Spanned<crate::harness::names::TokenPrice>>| {
+        price.as_ref().map(|price| price.get())
+    };
     let listed = ListedPrice {
         input: input.get(),
         output: output.get(),

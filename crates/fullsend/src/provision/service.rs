@@ -9,14 +9,14 @@ use model::upstream::{HttpUpstream, LearnSecret, NamedCredential, Service, Servi
 
 use crate::check::providers::ProviderFile;
 use crate::check::services;
-use crate::credentials::Loaded;
+use crate::credentials::LoadedCredential;
 use crate::resolve::variables::VariableLookup;
 
 /// What the service needs of the host.
 pub struct ServiceInputs<'a> {
     pub variables: VariableLookup<'a>,
     /// Empty in a check: no credential is loaded then.
-    pub credentials: Vec<&'a Loaded>,
+    pub credentials: Vec<&'a LoadedCredential>,
     pub learn: Option<LearnSecret>,
 }
 
@@ -38,8 +38,10 @@ pub fn open(provider: &ProviderFile, inputs: ServiceInputs<'_>) -> Result<Upstre
             config.insert((*setting).to_owned(), value);
         }
     }
-    let named =
-        |loaded: &&Loaded| NamedCredential { name: loaded.key.clone(), source: loaded.source.clone() };
+    let named = |loaded: &&LoadedCredential| NamedCredential {
+        name: loaded.key.clone(),
+        source: loaded.source.clone(),
+    };
     let credentials = credentials.iter().map(named).collect();
     let roots = Roots::load().map_err(|error| error.to_string())?;
     let proxy = HostProxy::from_variables(variables).map_err(|error| error.to_string())?;

@@ -10,9 +10,9 @@ use std::time::Duration;
 use sandbox::{Command, CommandExit, Mount, MountKind, Sandbox, SandboxSpec, Stdio};
 
 use super::env_files;
-use super::host_files::{Delivered, HostFileError, ShellFile};
+use super::host_files::{DeliveredFiles, HostFileError, ShellFile};
 use super::image;
-use super::network::Planned;
+use super::network::NetworkPlan;
 use super::placeholders::Placeholders;
 use super::{ProvisionError, RunContext, SANDBOXES};
 use crate::event::InputKind;
@@ -29,18 +29,18 @@ const MAX_BYTES: u64 = 1 << 20;
 const OF_SHELLS: &[&str] = &["PWD", "OLDPWD", "SHLVL", "_", "OPTIND", "PPID", "IFS", "PS1", "PS2", "PS4"];
 
 /// The agent's sandbox, as far as it is known before its variables.
-pub struct Around<'a> {
+pub struct SandboxDraft<'a> {
     pub spec: &'a SandboxSpec,
-    pub planned: &'a Planned,
+    pub planned: &'a NetworkPlan,
     pub image: Option<&'a Image>,
     /// The agent's variables, with those of the files.
-    pub variables: &'a dyn Fn(&Delivered) -> Vec<(OsString, OsString)>,
+    pub variables: &'a dyn Fn(&DeliveredFiles) -> Vec<(OsString, OsString)>,
 }
 
 /// Evaluates the files that need it, and adds their variables and mounts to what is delivered.
 pub fn evaluate(
-    delivered: &mut Delivered,
-    around: &Around<'_>,
+    delivered: &mut DeliveredFiles,
+    draft: &SandboxDraft<'_>,
     placeholders: &Placeholders<'_>,
     context: &RunContext<'_>,
 ) -> Result<(), ProvisionError> {
@@ -48,11 +48,11 @@ pub fn evaluate(
         return Ok(());
     }
     let scanner = InputScanner { guard: context.guard, emit: context.emit };
-    let mut spec = around.spec.clone();
+    let mut spec = draft.spec.clone();
     spec.state_directory = context.directory.join(SANDBOXES).join("variables");
-    spec.environment = (around.variables)(delivered);
-    around.image.iter().for_each(|image| image::apply(image, &mut spec));
-    spec.mounts.extend(around.planned.mounts());
+    spec.environment = (draft.variables)(delivered);
+    draft.image.iter().for_each(|image| image::apply(image, &mut spec));
+    spec.mounts.extend(draft.planned.mounts());
     spec.mounts.extend(delivered.mounts.iter().cloned());
     spec.mounts.extend(delivered.shell_files.iter().map(|file| mount(&file.target, &file.text)));
     let before = spec.environment.clone();

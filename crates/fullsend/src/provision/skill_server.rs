@@ -90,7 +90,7 @@ struct Refusal {
 }
 
 /// A skill that passed every check.
-struct Fetched {
+struct FetchedSkill {
     name: String,
     sha256: String,
 }
@@ -106,7 +106,7 @@ impl SkillService {
         let shown: String = url.split(['?', '#']).next().unwrap_or_default().chars().take(500).collect();
         let mut event = SkillFetchEvent { url: shown, ..SkillFetchEvent::default() };
         match &fetched {
-            Ok(Fetched { name, sha256 }) => {
+            Ok(FetchedSkill { name, sha256 }) => {
                 event.name.clone_from(name);
                 event.sha256.clone_from(sha256);
             }
@@ -114,7 +114,7 @@ impl SkillService {
         }
         self.emit.emit(RunEvent::SkillFetch(event));
         let reply = match fetched {
-            Ok(Fetched { name, .. }) => {
+            Ok(FetchedSkill { name, .. }) => {
                 let path = format!("{}/{name}/SKILL.md", self.rules.inside);
                 SkillReply::Fetched { name, path }
             }
@@ -124,7 +124,7 @@ impl SkillService {
         stream.write_all(&serde_json::to_vec(&reply)?)
     }
 
-    fn fetch(&mut self, text: &str) -> Result<Fetched, Refusal> {
+    fn fetch(&mut self, text: &str) -> Result<FetchedSkill, Refusal> {
         self.requests += 1;
         if self.requests > MAX_REQUESTS {
             let why = format!("there were {MAX_REQUESTS} requests already");
@@ -158,7 +158,7 @@ impl SkillService {
         }
         let sha256 = tree.digest();
         self.install(&name, &sha256, &tree)?;
-        Ok(Fetched { name, sha256 })
+        Ok(FetchedSkill { name, sha256 })
     }
 
     /// The parsed URL, if a prefix covers it.

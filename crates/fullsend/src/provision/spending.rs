@@ -22,7 +22,7 @@ const DIRECTORY: &str = "spending";
 const DAYS_KEPT: usize = 62;
 
 /// The budgets that a run counts against.
-pub struct Spender<'a> {
+pub struct RunBudgets<'a> {
     /// The directory of all runs.
     pub runs: &'a Path,
     /// `owner/name`, where it is known.
@@ -32,10 +32,11 @@ pub struct Spender<'a> {
     pub session_spent: Option<Money>,
 }
 
-pub fn shared_budgets(budget: Option<&Budget>, spender: &Spender<'_>) -> SharedBudgets {
+pub fn shared_budgets(budget: Option<&Budget>, spender: &RunBudgets<'_>) -> SharedBudgets {
     let Some(budget) = budget else { return SharedBudgets::default() };
-    let limit =
-        |field: &Option<yaml::At<Dollars>>| field.as_ref().and_then(|dollars| Money::from_usd(dollars.get()));
+    let limit = |field: &Option<yaml::Spanned<Dollars>>| {
+        field.as_ref().and_then(|dollars| Money::from_usd(dollars.get()))
+    };
     let local = spender.repository.to_string_lossy();
     let repository = spender.repository_name.unwrap_or(&local);
     let owner = spender.repository_name.and_then(|name| name.split('/').next()).unwrap_or(&local);

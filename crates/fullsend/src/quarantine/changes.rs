@@ -1,5 +1,5 @@
-//! The repository's changes as output: what the agent changed, less what git ignores, copied out within bounds and
-//! redacted, and the same as a patch. Git runs only in our own directories, with our own configuration.
+//! The agent's changes in the repository as output, without files that git ignores. They are copied out within bounds,
+//! redacted, and also written as a patch. Git runs only in our own directories, with our own configuration.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -36,7 +36,7 @@ pub struct AgentRepository<'a> {
     pub repository: &'a Path,
     /// Files that fullsend hid or added.
     pub fullsend_files: &'a [PathBuf],
-    /// Whether anything could be changed at all.
+    /// Whether the agent could change anything.
     pub writable: bool,
 }
 
@@ -230,7 +230,7 @@ impl ChangeCopier<'_> {
     }
 }
 
-/// The directory is opened first, so that no link on the way is followed either.
+/// The directory is opened first, so that no symbolic link in the path is followed.
 fn read_link(from: BorrowedFd<'_>, path: &str) -> std::io::Result<std::ffi::OsString> {
     use std::os::unix::ffi::OsStringExt;
     let (directory, name) = path.rsplit_once('/').unwrap_or((".", path));

@@ -95,13 +95,13 @@ pub fn quarantine(
     directory: &Path,
     guard: &Guard,
 ) -> Result<Quarantined, QuarantineError> {
-    let Collected { files, changes } = collect(agent_repository, directory, guard)?;
+    let CollectedOutput { files, changes } = collect(agent_repository, directory, guard)?;
     Ok(Quarantined { attempt, directory: directory.to_owned(), files, changes })
 }
 
 /// What was copied out.
 #[derive(Debug)]
-pub struct Collected {
+pub struct CollectedOutput {
     pub files: Vec<String>,
     pub changes: Option<Changes>,
 }
@@ -111,7 +111,7 @@ pub fn collect(
     agent_repository: &AgentRepository<'_>,
     directory: &Path,
     guard: &Guard,
-) -> Result<Collected, QuarantineError> {
+) -> Result<CollectedOutput, QuarantineError> {
     std::fs::create_dir_all(directory)
         .map_err(|source| QuarantineError::Write { path: directory.to_owned(), source })?;
     let mut copy =
@@ -121,7 +121,7 @@ pub fn collect(
             .map_err(|source| QuarantineError::unreadable("output".to_owned(), source))?;
     copy.copy_all(&output)?;
     let changes = changes::collect(agent_repository, &directory.with_file_name("changed"), guard)?;
-    Ok(Collected { files: copy.files, changes })
+    Ok(CollectedOutput { files: copy.files, changes })
 }
 
 struct OutputCopier<'a> {

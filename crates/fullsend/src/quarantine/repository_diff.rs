@@ -35,7 +35,7 @@ pub enum ChangeKind {
 }
 
 /// One directory: in the view, on the host, and in the layer of changes. `None` where it is not.
-struct Sides<'a> {
+struct DirectorySides<'a> {
     view: Option<BorrowedFd<'a>>,
     host: Option<BorrowedFd<'a>>,
     layer: Option<BorrowedFd<'a>>,
@@ -55,12 +55,17 @@ impl RepositoryDiff<'_> {
         host: BorrowedFd<'_>,
         layer: Option<BorrowedFd<'_>>,
     ) -> Result<(), QuarantineError> {
-        self.directory(&Sides { view: Some(view), host: Some(host), layer }, "", 0)?;
+        self.directory(&DirectorySides { view: Some(view), host: Some(host), layer }, "", 0)?;
         self.found.sort();
         Ok(())
     }
 
-    fn directory(&mut self, sides: &Sides<'_>, path: &str, depth: usize) -> Result<(), QuarantineError> {
+    fn directory(
+        &mut self,
+        sides: &DirectorySides<'_>,
+        path: &str,
+        depth: usize,
+    ) -> Result<(), QuarantineError> {
         if depth > MAX_DEPTH {
             return Err(QuarantineError::Refused { path: path.to_owned(), why: "is nested too deep" });
         }
@@ -81,12 +86,12 @@ impl RepositoryDiff<'_> {
 
     fn entry(
         &mut self,
-        sides: &Sides<'_>,
+        sides: &DirectorySides<'_>,
         name: &str,
         path: &str,
         depth: usize,
     ) -> Result<(), QuarantineError> {
-        let Sides { view, host, .. } = *sides;
+        let DirectorySides { view, host, .. } = *sides;
         let ours = about(view, name, path)?;
         let theirs = about(host, name, path)?;
         let is_directory =
@@ -98,7 +103,7 @@ impl RepositoryDiff<'_> {
             let outside = open_directory(host.filter(|_| host_directory), name, path)?;
             let both = view_directory && host_directory;
             let layer = sides.layer.filter(|_| both).and_then(|layer| open_layer(layer, name));
-            let below = Sides {
+            let below = DirectorySides {
                 view: inside.as_ref().map(OwnedFd::as_fd),
                 host: outside.as_ref().map(OwnedFd::as_fd),
                 layer: layer.as_ref().map(OwnedFd::as_fd),

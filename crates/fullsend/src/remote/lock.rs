@@ -1,7 +1,7 @@
 //! `fullsend.lock`: for each harness the digests of its remote resources and images, as they were reviewed. With `--locked` a
 //! command uses nothing else.
 
-use yaml::{At, record};
+use yaml::{Spanned, record};
 
 use crate::harness::names::{FormatVersion, Identifier};
 
@@ -22,7 +22,7 @@ record! {
     /// What one harness uses.
     pub struct LockedHarness {
         /// Its name.
-        name: At<Identifier>,
+        name: Spanned<Identifier>,
         /// Files from elsewhere.
         resources: Vec<LockedResource>,
         /// Images in registries.
@@ -34,11 +34,11 @@ record! {
     /// A file, an archive or the files of a commit.
     pub struct LockedResource {
         /// As the harness writes it.
-        url: At<String>,
+        url: Spanned<String>,
         /// How it is used: as a file, a directory or a base.
-        needed: At<String>,
+        needed: Spanned<String>,
         /// The digest of its names, modes and contents.
-        sha256: At<String>,
+        sha256: Spanned<String>,
     }
 }
 
@@ -46,9 +46,9 @@ record! {
     /// An image in a registry.
     pub struct LockedImage {
         /// As the harness writes it.
-        name: At<String>,
+        name: Spanned<String>,
         /// The digest that the registry has under this name.
-        sha256: At<String>,
+        sha256: Spanned<String>,
     }
 }
 

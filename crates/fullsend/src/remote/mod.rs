@@ -84,7 +84,7 @@ impl RemoteUse {
 
 /// Where a resource is in the command's private directory.
 #[derive(Clone, Debug)]
-pub struct Placed {
+pub struct ResourcePath {
     /// The directory of the resource.
     pub key: String,
     /// The file or directory that was asked for, below `key`; empty for all of it.
@@ -98,7 +98,7 @@ pub struct Placed {
     pub sha256: String,
 }
 
-impl Placed {
+impl ResourcePath {
     /// The path in the private directory.
     pub fn path(&self) -> String {
         if self.entry.is_empty() { self.key.clone() } else { format!("{}/{}", self.key, self.entry) }
@@ -113,7 +113,7 @@ pub struct RemoteResources {
     rules: RefCell<RemoteRules>,
     store: OnceCell<RemoteStore>,
     directory: OnceCell<PrivateDirectory>,
-    placed: RefCell<BTreeMap<(PinnedUrl, RemoteUse), Placed>>,
+    placed: RefCell<BTreeMap<(PinnedUrl, RemoteUse), ResourcePath>>,
     spent: Cell<Duration>,
     skill_fetches: Arc<AtomicU64>,
     /// The resources that were used since the list was last read.
@@ -133,7 +133,7 @@ struct Question<'a> {
 }
 
 /// A resource in memory.
-struct Fetched {
+struct FetchedResource {
     tree: FileTree,
     entry: String,
     companions: Option<String>,
@@ -179,7 +179,7 @@ impl RemoteResources {
 
     /// Fetches a resource, unless the cache has it, and puts a copy into the private directory. The lock is checked
     /// every time, because each harness has its own.
-    pub fn place(&self, url: &PinnedUrl, needed: RemoteUse) -> Result<Placed, RemoteError> {
+    pub fn place(&self, url: &PinnedUrl, needed: RemoteUse) -> Result<ResourcePath, RemoteError> {
         let placed = self.place_unlocked(url, needed)?;
         let found = ResourceLock {
             url: url.written(),
@@ -195,7 +195,7 @@ impl RemoteResources {
     }
 
     /// The same for a resource that no harness names, and so no lock file has.
-    pub fn place_unlocked(&self, url: &PinnedUrl, needed: RemoteUse) -> Result<Placed, RemoteError> {
+    pub fn place_unlocked(&self, url: &PinnedUrl, needed: RemoteUse) -> Result<ResourcePath, RemoteError> {
         let name = (url.clone(), needed);
         if let Some(placed) = self.placed.borrow().get(&name) {
             return Ok(placed.clone());
@@ -203,21 +203,21 @@ impl RemoteResources {
         if self.placed.borrow().len() >= MAX_RESOURCES {
             return Err(RemoteError::TooMany { most: MAX_RESOURCES });
         }
-        let Fetched { tree, entry, companions, is_one_file } = self.load(url, needed)?;
+        let FetchedResource { tree, entry, companions, is_one_file } = self.load(url, needed)?;
         let digest = tree.digest();
         let key = sha256(format!("{url} {needed:?} {digest}").as_bytes());
         let key = key[..32].to_owned();
         let directory = self.private_directory()?.join(&key);
         tree.write(&directory).map_err(|source| RemoteError::Store { path: directory, source })?;
         let shown = PinnedUrl { path: String::new(), ..url.clone() }.to_string();
-        let placed = Placed { key, entry, companions, shown, is_one_file, sha256: digest };
+        let placed = ResourcePath { key, entry, companions, shown, is_one_file, sha256: digest };
         self.placed.borrow_mut().insert(name, placed.clone());
         Ok(placed)
     }
 
     /// The files of a skill. No copy is made of them.
     pub fn skill(&self, url: &PinnedUrl) -> Result<FileTree, RemoteError> {
-        let Fetched { tree, entry, .. } = self.load(url, RemoteUse::Directory)?;
+        let FetchedResource { tree, entry, .. } = self.load(url, RemoteUse::Directory)?;
         Ok(tree.below(&entry))
     }
 
@@ -257,7 +257,7 @@ impl RemoteResources {
         RemoteError::Store { path: path.unwrap_or_default(), source }
     }
 
-    fn load(&self, url: &PinnedUrl, needed: RemoteUse) -> Result<Fetched, RemoteError> {
+    fn load(&self, url: &PinnedUrl, needed: RemoteUse) -> Result<FetchedResource, RemoteError> {
         match &url.pin {
             UrlPin::Sha256(digest) => of_bytes(url, self.bytes(url, digest)?, needed),
             UrlPin::Commit(commit) => self.of_commit(url, commit, needed),
@@ -282,7 +282,12 @@ impl RemoteResources {
         Ok(bytes)
     }
 
-    fn of_commit(&self, url: &PinnedUrl, commit: &str, needed: RemoteUse) -> Result<Fetched, RemoteError> {
+    fn of_commit(
+        &self,
+        url: &PinnedUrl,
+        commit: &str,
+        needed: RemoteUse,
+    ) -> Result<FetchedResource, RemoteError> {
         let root = match needed {
             RemoteUse::Base => companion_root(&url.path),
             RemoteUse::File | RemoteUse::Directory => url.path.as_str(),
@@ -298,14 +303,14 @@ impl RemoteResources {
                     return Err(wrong("is not in that commit"));
                 }
                 let companions = Some(String::new());
-                Ok(Fetched { entry: entry.to_owned(), tree, companions, is_one_file: false })
+                Ok(FetchedResource { entry: entry.to_owned(), tree, companions, is_one_file: false })
             }
             RemoteUse::File if is_file => {
-                Ok(Fetched { entry: name.to_owned(), tree, companions: None, is_one_file: false })
+                Ok(FetchedResource { entry: name.to_owned(), tree, companions: None, is_one_file: false })
             }
             RemoteUse::File => Err(wrong("is a directory, and a file is needed")),
             RemoteUse::Directory => {
-                Ok(Fetched { entry: String::new(), tree, companions: None, is_one_file: false })
+                Ok(FetchedResource { entry: String::new(), tree, companions: None, is_one_file: false })
             }
         }
     }
@@ -405,13 +410,13 @@ fn body(
 }
 
 /// A file or an archive, by what its URL says.
-fn of_bytes(url: &PinnedUrl, bytes: Vec<u8>, needed: RemoteUse) -> Result<Fetched, RemoteError> {
+fn of_bytes(url: &PinnedUrl, bytes: Vec<u8>, needed: RemoteUse) -> Result<FetchedResource, RemoteError> {
     let wrong = |why: String| RemoteError::Files { url: url.to_string(), why };
     if url.is_archive() {
         let tree = FileTree::of_archive(&bytes).map_err(wrong)?;
         let entry = in_archive(&tree, &url.path, needed).map_err(wrong)?;
         let companions = (needed == RemoteUse::Base).then(|| companion_root(&entry).to_owned());
-        return Ok(Fetched { tree, entry, companions, is_one_file: false });
+        return Ok(FetchedResource { tree, entry, companions, is_one_file: false });
     }
     let name = url.url.split('?').next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
@@ -422,7 +427,7 @@ fn of_bytes(url: &PinnedUrl, bytes: Vec<u8>, needed: RemoteUse) -> Result<Fetche
     }
     let entry = if needed == RemoteUse::Directory { String::new() } else { name.to_owned() };
     let tree = FileTree::of_one(name, bytes).map_err(wrong)?;
-    Ok(Fetched { tree, entry, companions: None, is_one_file: true })
+    Ok(FetchedResource { tree, entry, companions: None, is_one_file: true })
 }
 
 /// Where a path is in an archive, which may have one top-level directory around everything.

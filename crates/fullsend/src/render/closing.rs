@@ -22,7 +22,7 @@ const MAX_ADVICE_LINES: usize = 30;
 
 /// What the run's directory holds beside the events.
 #[derive(Debug, Default)]
-pub struct Left {
+pub struct RunFiles {
     /// The files that the accepted patch changes.
     pub changed: Vec<PatchedFile>,
     /// Output that was not accepted, and a saved workspace: paths below the run's directory.
@@ -34,7 +34,7 @@ pub struct Left {
 }
 
 /// The lines, in order.
-pub fn lines(events: &[Envelope], record: &Record, left: &Left) -> Vec<String> {
+pub fn lines(events: &[Envelope], record: &Record, left: &RunFiles) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(last_words(events).map(|text| words(text, MAX_TEXT_LINES)));
     if !left.changed.is_empty() {
@@ -83,7 +83,7 @@ fn denied(events: &[Envelope]) -> Option<String> {
     Some(format!("  denied    {number}, first: {first}; `fullsend runs show` lists them"))
 }
 
-fn refused(events: &[Envelope], left: &Left) -> Option<String> {
+fn refused(events: &[Envelope], left: &RunFiles) -> Option<String> {
     let refused: Vec<&EgressEvent> = events
         .iter()
         .filter_map(|envelope| match &envelope.event {
@@ -123,7 +123,7 @@ fn refused(events: &[Envelope], left: &Left) -> Option<String> {
     Some(text)
 }
 
-fn kept(left: &Left) -> Option<String> {
+fn kept(left: &RunFiles) -> Option<String> {
     let enter = if left.can_enter { "; `fullsend enter` opens the workspace" } else { "" };
     (!left.kept.is_empty()).then(|| format!("  kept      {}{enter}", left.kept.join(", ")))
 }

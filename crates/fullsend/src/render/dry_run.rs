@@ -2,7 +2,7 @@
 
 use crate::check::Checked;
 use crate::harness::names::FeedbackMode;
-use crate::resolve::layers::Found;
+use crate::resolve::layers::LayerPath;
 
 /// One line for each step.
 pub fn steps(checked: &Checked) -> String {
@@ -10,7 +10,7 @@ pub fn steps(checked: &Checked) -> String {
     let scripts = &checked.scripts;
     let mut lines = vec![format!("{} ({})", checked.resolved.name, harness.runtime.value)];
     let mut add = |what: &str, text: String| lines.push(format!("  {what:11} {text}"));
-    let path = |found: &Found| found.path.clone();
+    let path = |found: &LayerPath| found.path.clone();
     scripts.pre.iter().for_each(|pre| add("pre-script", path(pre)));
     add("inputs", format!("{} and all other inputs are scanned", checked.agent.found.path));
     for skill in &checked.skills {

@@ -17,11 +17,11 @@ pub struct Excerpt<'a> {
     name: &'a str,
     place: Location,
     /// `None` if the file is empty or the line is too long.
-    shown: Option<Shown>,
+    shown: Option<DisplayedSource>,
     notes: Vec<Note<'a>>,
 }
 
-struct Shown {
+struct DisplayedSource {
     text: String,
     first_line: usize,
 }
@@ -65,7 +65,7 @@ fn excerpt<'a>(sources: &'a Sources, diagnostic: &Diagnostic, places: &[&NotePla
         let offset = window.as_ref().map_or(0, |window| window.start);
         note.range = note.range.start - offset..note.range.end - offset;
     }
-    let shown = window.map(|window| Shown {
+    let shown = window.map(|window| DisplayedSource {
         first_line: sources.locate(Span { source: at.source, ..start_at(at, window.start) }).line,
         text: masked(source, at, &window, diagnostic),
     });

@@ -11,7 +11,7 @@ use crate::event::{Envelope, RunEvent, Step};
 
 /// What the status line shows.
 #[derive(Debug, Default)]
-pub struct Live {
+pub struct StatusLine {
     step: Option<(Step, Instant)>,
     tool: String,
     tokens: u64,
@@ -21,7 +21,7 @@ pub struct Live {
     retry: Option<(String, Instant)>,
 }
 
-impl Live {
+impl StatusLine {
     pub fn on_event(&mut self, envelope: &Envelope, now: Instant) {
         match &envelope.event {
             RunEvent::StepStarted { step } => self.step = Some((*step, now)),
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn the_line_says_what_happens_now_and_fits() {
-        let mut live = Live::default();
+        let mut live = StatusLine::default();
         let start = Instant::now();
         assert_eq!(live.status(start, 80), "");
         let mut on_event = |event| live.on_event(&envelope(event), start);

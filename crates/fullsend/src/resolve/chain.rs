@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use yaml::{Decoder, Diagnostic, Node, Shape, Span, Value};
 
-use super::layers::{Found, LayerKind};
+use super::layers::{LayerKind, LayerPath};
 use super::library::Library;
 use crate::fetch::FetchError;
 use crate::harness::Harness;
@@ -16,14 +16,14 @@ const MAX_DEPTH: usize = 5;
 
 /// One file of the chain.
 #[derive(Clone, Debug)]
-pub struct Link {
-    pub found: Found,
+pub struct ChainFile {
+    pub found: LayerPath,
     pub tree: Rc<Node>,
     /// The layer that it belongs to; for a remote file, the layer of the file that names it.
     pub said_by: LayerKind,
 }
 
-impl Link {
+impl ChainFile {
     /// The path by which harnesses name this one, whether or not it lies in `customized/`.
     pub fn path(&self) -> Option<LocalPath> {
         LocalPath::parse(self.found.path.trim_start_matches("customized/")).ok()
@@ -34,11 +34,11 @@ impl Link {
 /// searched in the layer `nearest` and farther layers.
 pub fn load(
     library: &mut Library,
-    start: Found,
+    start: LayerPath,
     nearest: LayerKind,
     problems: &mut Vec<Diagnostic>,
-) -> Vec<Link> {
-    let mut links: Vec<Link> = Vec::new();
+) -> Vec<ChainFile> {
+    let mut links: Vec<ChainFile> = Vec::new();
     let mut next = Some((start, None));
     let mut said_by = nearest;
     while let Some((found, referred)) = next.take() {
@@ -60,14 +60,19 @@ pub fn load(
         Harness::decode(&tree, &mut decoder);
         problems.append(&mut decoder.diagnostics);
         let tree = if found.layer == LayerKind::Remote { without_rights(&tree, problems) } else { tree };
-        links.push(Link { found, tree, said_by });
+        links.push(ChainFile { found, tree, said_by });
         next = base_of(library, &links, nearest, problems);
     }
     links
 }
 
 /// Why the chain must end here, if it must.
-fn refuse(library: &Library, links: &[Link], found: &Found, referred: Option<Span>) -> Option<Diagnostic> {
+fn refuse(
+    library: &Library,
+    links: &[ChainFile],
+    found: &LayerPath,
+    referred: Option<Span>,
+) -> Option<Diagnostic> {
     let at = referred?;
     let names = || -> Vec<String> {
         let files = links.iter().map(|link| &link.found).chain([found]);
@@ -87,10 +92,10 @@ fn refuse(library: &Library, links: &[Link], found: &Found, referred: Option<Spa
 /// The harness that this one extends. If it names itself, it means the harness of the same name in a farther layer.
 fn base_of(
     library: &Library,
-    links: &[Link],
+    links: &[ChainFile],
     nearest: LayerKind,
     problems: &mut Vec<Diagnostic>,
-) -> Option<(Found, Option<Span>)> {
+) -> Option<(LayerPath, Option<Span>)> {
     let link = links.last()?;
     let node = link.tree.get("base")?;
     let Value::Text(text) = &node.value else { return None };
@@ -131,10 +136,10 @@ fn base_of(
 /// A remote base must be under a prefix of the nearest file of the layers that has some, and under the organisation's.
 fn remote_base(
     library: &Library,
-    links: &[Link],
+    links: &[ChainFile],
     url: &PinnedUrl,
     at: Span,
-) -> Result<Found, Box<Diagnostic>> {
+) -> Result<LayerPath, Box<Diagnostic>> {
     let rules = library.remote.rules();
     let own = links.iter().filter(|link| link.found.layer != LayerKind::Remote).find_map(prefixes);
     let allowed = own.as_ref().unwrap_or(&rules.allowed);
@@ -153,7 +158,7 @@ fn remote_base(
     library.fetch(url, RemoteUse::Base).map_err(|error| Box::new(not_fetched("base", &error, at)))
 }
 
-fn prefixes(link: &Link) -> Option<Vec<UrlPrefix>> {
+fn prefixes(link: &ChainFile) -> Option<Vec<UrlPrefix>> {
     let node = link.tree.get("allowed_remote_resources").filter(|node| !node.is_null())?;
     let Value::List(items) = &node.value else { return None };
     Some(items.iter().filter_map(|item| UrlPrefix::parse(item.scalar()?).ok()).collect())

@@ -5,7 +5,7 @@ use sha2::{Digest as _, Sha256};
 use yaml::{Decoder, Diagnostic, MapEntry, Node, Shape, Span, Value};
 
 use super::instead;
-use super::layers::{Found, LayerKind};
+use super::layers::{LayerKind, LayerPath};
 use super::library::Library;
 use crate::harness::environment::Environment;
 use crate::harness::names::is_identifier;
@@ -15,7 +15,7 @@ use crate::harness::reference::LocalPath;
 const DIRECTORY: &str = "environments";
 
 /// The file of an environment; the nearest layer that has it.
-pub fn find(library: &Library, id: &str) -> Option<Found> {
+pub fn find(library: &Library, id: &str) -> Option<LayerPath> {
     if !is_identifier(id) {
         return None;
     }
@@ -24,7 +24,7 @@ pub fn find(library: &Library, id: &str) -> Option<Found> {
 
 /// SHA-256 over the file and the policy that it names: a session that started in one environment does not wake up in
 /// another.
-pub fn digest(library: &mut Library, found: &Found) -> Option<[u8; 32]> {
+pub fn digest(library: &mut Library, found: &LayerPath) -> Option<[u8; 32]> {
     let source = library.source(found).ok()?;
     let text = library.text(source);
     let policy = library.tree(found).ok().and_then(|tree| tree.get("policy")?.scalar().map(str::to_owned));

@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 use sandbox::open_within;
 
 use crate::harness::reference::LocalPath;
-use crate::remote::Placed;
+use crate::remote::ResourcePath;
 
 /// Which layer a file belongs to. Ordered from far to near.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,7 +62,7 @@ enum Root {
 
 /// A file or directory that a layer has.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Found {
+pub struct LayerPath {
     pub layer: LayerKind,
     /// The path inside the layer, `customized/` included.
     pub path: String,
@@ -122,7 +122,7 @@ impl From<std::io::Error> for LayerReadError {
     }
 }
 
-/// The most that is read of any file of a layer.
+/// The largest file of a layer that is read.
 pub const MAX_BYTES: u64 = 1 << 20;
 
 impl Layer {
@@ -130,7 +130,7 @@ impl Layer {
         Self { kind: LayerKind::Builtin, root: Root::Embedded(crate::defaults::FILES) }
     }
 
-    /// A layer on disk. `shown` is how its files are called in messages.
+    /// A layer on disk. Messages show its files below `shown`.
     pub fn directory(kind: LayerKind, path: &Path, shown: String) -> std::io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let descriptor = rustix::fs::open(path, flags, Mode::empty())?;
@@ -141,7 +141,7 @@ impl Layer {
         Ok(Self { kind, root: Root::Directory { path, shown, descriptor, customized } })
     }
 
-    /// The private directory of a command with what it fetched.
+    /// The command's private directory, with the resources that it fetched.
     fn remote(path: &Path) -> std::io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let descriptor = rustix::fs::open(path, flags, Mode::empty())?;
@@ -149,7 +149,7 @@ impl Layer {
         Ok(Self { kind: LayerKind::Remote, root })
     }
 
-    /// Where the layer is on disk, if it is there.
+    /// The layer's directory; `None` for the built-in layer.
     pub fn path(&self) -> Option<&Path> {
         match &self.root {
             Root::Embedded(_) => None,
@@ -173,9 +173,9 @@ impl Layer {
         }
     }
 
-    /// The path under `customized/` or the plain one, whichever this layer has.
-    pub fn find(&self, path: &str) -> Option<Found> {
-        let found = |path: String| Some(Found { layer: self.kind, path });
+    /// Finds a path in this layer, below `customized/` first.
+    pub fn find(&self, path: &str) -> Option<LayerPath> {
+        let found = |path: String| Some(LayerPath { layer: self.kind, path });
         match &self.root {
             Root::Embedded(files) => {
                 let below = format!("{path}/");
@@ -233,18 +233,18 @@ impl Layer {
         }
     }
 
-    /// Whether a path of this layer is a file or a directory.
-    pub fn metadata(&self, path: &str) -> Result<About, LayerReadError> {
+    /// What kind of file a path of this layer is.
+    pub fn metadata(&self, path: &str) -> Result<PathFacts, LayerReadError> {
         match &self.root {
             Root::Embedded(files) => {
                 let is_file = files.iter().any(|(name, _)| *name == path);
-                Ok(About { is_file, is_directory: !is_file, is_executable: false })
+                Ok(PathFacts { is_file, is_directory: !is_file, is_executable: false })
             }
             Root::Directory { descriptor, .. } | Root::Remote { descriptor, .. } => {
                 let stat = rustix::fs::fstat(open_within(descriptor, path, OFlags::PATH)?)
                     .map_err(std::io::Error::from)?;
                 let kind = rustix::fs::FileType::from_raw_mode(stat.st_mode);
-                Ok(About {
+                Ok(PathFacts {
                     is_file: kind.is_file(),
                     is_directory: kind.is_dir(),
                     is_executable: stat.st_mode & 0o111 != 0,
@@ -253,8 +253,8 @@ impl Layer {
         }
     }
 
-    /// The stems of the `.yaml` files in one directory of this layer, and of the `.yml` files, which are not read and
-    /// must be reported.
+    /// The names, without extension, of the `.yaml` files in one directory of this layer, and of `.yml` files, so that
+    /// `misnamed` can report them.
     fn names(&self, directory: &str) -> Vec<String> {
         let stem =
             |name: &str| [".yaml", ".yml"].iter().find_map(|end| name.strip_suffix(end)).map(str::to_owned);
@@ -279,9 +279,9 @@ impl Layer {
     }
 }
 
-/// The kind of a path.
+/// What kind of file a path is.
 #[derive(Clone, Copy, Debug)]
-pub struct About {
+pub struct PathFacts {
     pub is_file: bool,
     pub is_directory: bool,
     pub is_executable: bool,
@@ -296,7 +296,7 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// The built-in layer and those given, which are put in order.
+    /// Sorts the given layers and the built-in one from far to near.
     pub fn new(mut others: Vec<Layer>) -> Self {
         others.push(Layer::builtin());
         others.sort_by_key(|layer| layer.kind);
@@ -311,7 +311,7 @@ impl Layers {
     }
 
     /// Adds a fetched resource, which is in `directory`.
-    pub fn add_remote(&self, directory: &Path, placed: &Placed) -> std::io::Result<Found> {
+    pub fn add_remote(&self, directory: &Path, placed: &ResourcePath) -> std::io::Result<LayerPath> {
         let layer = match self.remote.get() {
             Some(layer) => layer,
             None => {
@@ -322,7 +322,7 @@ impl Layers {
         if let Root::Remote { names, .. } = &layer.root {
             names.borrow_mut().insert(placed.key.clone(), (placed.shown.clone(), placed.is_one_file));
         }
-        Ok(Found { layer: LayerKind::Remote, path: placed.path() })
+        Ok(LayerPath { layer: LayerKind::Remote, path: placed.path() })
     }
 
     /// Far to near.
@@ -331,12 +331,12 @@ impl Layers {
     }
 
     /// The nearest layer that has the path.
-    pub fn find(&self, path: &LocalPath) -> Option<Found> {
+    pub fn find(&self, path: &LocalPath) -> Option<LayerPath> {
         self.local.iter().rev().find_map(|layer| layer.find(path.as_str()))
     }
 
     /// The first layer that has the path, from `nearest` to the farthest.
-    pub fn find_from(&self, nearest: LayerKind, path: &LocalPath) -> Option<Found> {
+    pub fn find_from(&self, nearest: LayerKind, path: &LocalPath) -> Option<LayerPath> {
         self.local
             .iter()
             .rev()
@@ -345,16 +345,16 @@ impl Layers {
     }
 
     /// The nearest layer beyond `near` that has the path.
-    pub fn find_beyond(&self, near: LayerKind, path: &LocalPath) -> Option<Found> {
+    pub fn find_beyond(&self, near: LayerKind, path: &LocalPath) -> Option<LayerPath> {
         self.local.iter().rev().filter(|layer| layer.kind < near).find_map(|layer| layer.find(path.as_str()))
     }
 
-    pub fn layer(&self, found: &Found) -> &Layer {
+    pub fn layer(&self, found: &LayerPath) -> &Layer {
         self.get(found.layer).unwrap_or(&self.local[0])
     }
 
     /// Where a file is on the host; `None` for built-in files.
-    pub fn host_path(&self, found: &Found) -> Option<PathBuf> {
+    pub fn host_path(&self, found: &LayerPath) -> Option<PathBuf> {
         self.layer(found).path().map(|root| root.join(&found.path))
     }
 
@@ -366,7 +366,7 @@ impl Layers {
         names
     }
 
-    /// The file `STEM.yml` where only `STEM.yaml` is read.
+    /// The file `STEM.yml`, if it exists. Only `STEM.yaml` is read, so the caller reports it.
     pub fn misnamed(&self, stem: &str) -> Option<String> {
         let path = LocalPath::parse(&format!("{stem}.yml")).ok()?;
         self.find(&path).map(|found| self.layer(&found).shown(&found.path))

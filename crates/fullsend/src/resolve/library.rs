@@ -1,4 +1,4 @@
-//! Every file that one command reads, read once: its text, its tree and its problems.
+//! Reads each file of a command once, and keeps its text, its tree and its problems.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use yaml::{Decoder, Diagnostic, Node, ParseLimits, Shape, SourceId, Sources, Span};
 
-use super::layers::{Found, LayerKind, Layers};
+use super::layers::{LayerKind, LayerPath, Layers};
 use crate::harness::reference::{LocalPath, PinnedUrl};
 use crate::remote::{RemoteError, RemoteResources, RemoteUse};
 
@@ -16,13 +16,13 @@ use crate::remote::{RemoteError, RemoteResources, RemoteUse};
 pub struct Library {
     pub layers: Layers,
     pub sources: Sources,
-    texts: HashMap<Found, Result<SourceId, Rc<Diagnostic>>>,
-    trees: HashMap<Found, Result<Rc<Node>, Rc<Diagnostic>>>,
-    policies: HashMap<Found, PolicyResult>,
-    schemas: HashMap<Found, CompiledSchema>,
-    remarks: HashMap<Found, Rc<Vec<Diagnostic>>>,
+    texts: HashMap<LayerPath, Result<SourceId, Rc<Diagnostic>>>,
+    trees: HashMap<LayerPath, Result<Rc<Node>, Rc<Diagnostic>>>,
+    policies: HashMap<LayerPath, PolicyResult>,
+    schemas: HashMap<LayerPath, CompiledSchema>,
+    remarks: HashMap<LayerPath, Rc<Vec<Diagnostic>>>,
     layer_of: HashMap<SourceId, LayerKind>,
-    found_of: HashMap<SourceId, Found>,
+    found_of: HashMap<SourceId, LayerPath>,
     pub remote: RemoteResources,
     /// For each directory of the remote layer with a `base`: where the files are that it names.
     companions: RefCell<HashMap<String, Option<String>>>,
@@ -50,14 +50,14 @@ impl Library {
         }
     }
 
-    /// The same library, which may fetch what harnesses name by URL.
+    /// Lets the library fetch resources that harnesses name by URL.
     #[must_use]
     pub fn with_remote(self, remote: RemoteResources) -> Self {
         Self { remote, ..self }
     }
 
-    /// A resource of the web, fetched unless the cache has it. Whether it is allowed was decided before.
-    pub fn fetch(&self, url: &PinnedUrl, needed: RemoteUse) -> Result<Found, RemoteError> {
+    /// A remote resource, fetched unless it is in the cache. The caller has checked that it is allowed.
+    pub fn fetch(&self, url: &PinnedUrl, needed: RemoteUse) -> Result<LayerPath, RemoteError> {
         let placed = self.remote.place(url, needed)?;
         let directory = self.remote.directory().ok_or(RemoteError::NoCache)?;
         let failed = |source| RemoteError::Store { path: directory.to_owned(), source };
@@ -73,7 +73,7 @@ impl Library {
         self.layer_of.get(&at.source).copied().unwrap_or(LayerKind::Builtin)
     }
 
-    /// A text that is in no layer, such as the command line.
+    /// Adds a text that is in no layer, such as the command line.
     pub fn add(&mut self, name: &str, text: &str, layer: LayerKind) -> SourceId {
         let id = self.sources.add(name, text);
         self.layer_of.insert(id, layer);
@@ -85,7 +85,7 @@ impl Library {
     }
 
     /// Reads a file once. A file that cannot be read is a diagnostic at its own start.
-    pub fn source(&mut self, found: &Found) -> Result<SourceId, Rc<Diagnostic>> {
+    pub fn source(&mut self, found: &LayerPath) -> Result<SourceId, Rc<Diagnostic>> {
         if let Some(known) = self.texts.get(found) {
             return known.clone();
         }
@@ -109,7 +109,7 @@ impl Library {
     }
 
     /// The tree of a YAML file, parsed once.
-    pub fn tree(&mut self, found: &Found) -> Result<Rc<Node>, Rc<Diagnostic>> {
+    pub fn tree(&mut self, found: &LayerPath) -> Result<Rc<Node>, Rc<Diagnostic>> {
         if let Some(known) = self.trees.get(found) {
             return known.clone();
         }
@@ -123,7 +123,7 @@ impl Library {
     }
 
     /// A policy file, read once.
-    pub fn policy(&mut self, found: &Found) -> PolicyResult {
+    pub fn policy(&mut self, found: &LayerPath) -> PolicyResult {
         if let Some(known) = self.policies.get(found) {
             return known.clone();
         }
@@ -136,18 +136,18 @@ impl Library {
     }
 
     /// A schema that was compiled before.
-    pub fn schema(&self, found: &Found) -> Option<CompiledSchema> {
+    pub fn schema(&self, found: &LayerPath) -> Option<CompiledSchema> {
         self.schemas.get(found).cloned()
     }
 
-    pub fn keep_schema(&mut self, found: &Found, compiled: CompiledSchema) {
+    pub fn keep_schema(&mut self, found: &LayerPath, compiled: CompiledSchema) {
         self.schemas.insert(found.clone(), compiled);
     }
 
-    /// The cached result of `look` for a file's tree.
+    /// Calls `look` with a file's tree once, and caches its result.
     pub fn remarks(
         &mut self,
-        found: &Found,
+        found: &LayerPath,
         look: impl FnOnce(&Node) -> Vec<Diagnostic>,
     ) -> Rc<Vec<Diagnostic>> {
         if let Some(known) = self.remarks.get(found) {
@@ -159,7 +159,7 @@ impl Library {
     }
 
     /// Reads and decodes a single file.
-    pub fn decode<T: Shape>(&mut self, found: &Found) -> (Option<T>, Vec<Diagnostic>) {
+    pub fn decode<T: Shape>(&mut self, found: &LayerPath) -> (Option<T>, Vec<Diagnostic>) {
         match self.tree(found) {
             Ok(node) => {
                 let mut decoder = Decoder::whole();
@@ -172,7 +172,7 @@ impl Library {
 
     /// Finds a referenced file; its absence is a diagnostic at the reference. Files that a remote file names are beside
     /// it.
-    pub fn find(&self, path: &LocalPath, at: Span, field: &str) -> Result<Found, Box<Diagnostic>> {
+    pub fn find(&self, path: &LocalPath, at: Span, field: &str) -> Result<LayerPath, Box<Diagnostic>> {
         match self.found_of.get(&at.source).filter(|found| found.layer == LayerKind::Remote) {
             Some(named_by) => self.companion(named_by, path, at, field),
             None => self.layers.find(path).ok_or_else(|| self.missing(path, at, field).into()),
@@ -182,11 +182,11 @@ impl Library {
     /// A file that a remote one names: from the same archive or commit, or of a layer.
     fn companion(
         &self,
-        named_by: &Found,
+        named_by: &LayerPath,
         path: &LocalPath,
         at: Span,
         field: &str,
-    ) -> Result<Found, Box<Diagnostic>> {
+    ) -> Result<LayerPath, Box<Diagnostic>> {
         let key = named_by.path.split('/').next().unwrap_or_default();
         let root = self.companions.borrow().get(key).cloned().flatten();
         let beside = root.and_then(|root| {

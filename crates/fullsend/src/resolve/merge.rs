@@ -3,8 +3,8 @@
 
 use yaml::{Diagnostic, Node, Shape, Value};
 
-use super::chain::Link;
-use super::layers::{Found, LayerKind};
+use super::chain::ChainFile;
+use super::layers::{LayerKind, LayerPath};
 use super::library::Library;
 use super::{Choices, Configs, command_line, environment, pinned_values};
 use crate::harness::Harness;
@@ -25,11 +25,11 @@ const SHARED_KEYS: &[&str] = &[
 pub(super) fn merge(
     library: &mut Library,
     configs: &Configs,
-    links: &[Link],
+    links: &[ChainFile],
     choices: &Choices,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<(Node, Option<Node>)> {
-    let defaults = Found { layer: LayerKind::Builtin, path: "defaults.yaml".to_owned() };
+    let defaults = LayerPath { layer: LayerKind::Builtin, path: "defaults.yaml".to_owned() };
     let defaults = match library.tree(&defaults) {
         Ok(tree) => pinned_values::within_caps(&tree, configs.caps()),
         Err(problem) => {
@@ -65,7 +65,7 @@ pub(super) fn merge(
 
 /// The limit on fetches applies only to a harness that fetches. In one that does not, the built-in number and the
 /// configuration's have no effect; a number in a harness file is a mistake that `check` reports.
-fn without_idle_limit(tree: &mut Node, links: &[Link]) {
+fn without_idle_limit(tree: &mut Node, links: &[ChainFile]) {
     let fetches = tree.get("allow_runtime_fetch").is_some_and(|set| set.value == Value::Bool(true));
     let in_a_harness = |limit: &Node| links.iter().any(|link| link.tree.at.source == limit.at.source);
     if !fetches && tree.get("max_runtime_fetches").is_some_and(|limit| !in_a_harness(limit)) {

@@ -29,7 +29,7 @@ use crate::harness::reference::LocalPath;
 use crate::remote::RemoteRules;
 use crate::remote::lock::{self, HarnessLock, LockFile};
 use command_line::CommandLineValue;
-use layers::{Found, LayerKind, Layers};
+use layers::{LayerKind, LayerPath, Layers};
 use library::Library;
 use pins::{Exception, OverrideScope};
 use registries::Registry;
@@ -64,7 +64,7 @@ pub struct Resolved {
     /// The merged tree: each node has its origin.
     pub tree: Node,
     /// The harness file, then what it extends.
-    pub files: Vec<Found>,
+    pub files: Vec<LayerPath>,
     /// The organisation's exceptions that were used.
     pub exceptions: Vec<Exception>,
     /// Security settings that are weaker than the built-in ones and not pinned.
@@ -186,7 +186,7 @@ pub fn resolve(
     })
 }
 
-fn find_harness(library: &mut Library, name: &str, problems: &mut Vec<Diagnostic>) -> Option<Found> {
+fn find_harness(library: &mut Library, name: &str, problems: &mut Vec<Diagnostic>) -> Option<LayerPath> {
     if !crate::harness::names::is_identifier(name) {
         let shown: String = name.chars().take(64).flat_map(char::escape_default).collect();
         let at = Span::start_of(library.add("harness/", "", LayerKind::Repository));
@@ -405,7 +405,7 @@ fn misplaced(key: &str, at: Span, whose: &str) -> Diagnostic {
 
 /// Security settings that a layer made weaker than the built-in default.
 fn toggles(library: &mut Library, tree: &Node) -> Vec<ChangedToggle> {
-    let defaults = Found { layer: LayerKind::Builtin, path: "defaults.yaml".to_owned() };
+    let defaults = LayerPath { layer: LayerKind::Builtin, path: "defaults.yaml".to_owned() };
     let Ok(builtin) = library.tree(&defaults) else { return Vec::new() };
     let rules = tree.find(pins::RULES).map_or(&[][..], |rules| rules.entries());
     let changed_toggles = pins::weakenings(library, &[(*builtin).clone()], None, tree)

@@ -3,8 +3,8 @@
 
 use yaml::{Diagnostic, Node, Shape, Value, replace};
 
-use super::chain::{self, Link};
-use super::layers::{Found, LayerKind};
+use super::chain::{self, ChainFile};
+use super::layers::{LayerKind, LayerPath};
 use super::library::Library;
 use super::pins::CAPS;
 use crate::harness::Harness;
@@ -16,7 +16,7 @@ use crate::harness::names::ForgeName;
 pub fn pinned_values(
     library: &mut Library,
     configuration: Option<Node>,
-    links: &[Link],
+    links: &[ChainFile],
     forge: Option<ForgeName>,
     problems: &mut Vec<Diagnostic>,
 ) -> Vec<Node> {
@@ -31,7 +31,7 @@ pub fn pinned_values(
 }
 
 /// The organisation's files of a chain, merged.
-fn said_together(links: &[Link], forge: Option<ForgeName>) -> Option<Node> {
+fn said_together(links: &[ChainFile], forge: Option<ForgeName>) -> Option<Node> {
     let theirs = links.iter().rev().filter(|link| link.said_by == LayerKind::Organisation);
     let maps = theirs.filter(|link| matches!(link.tree.value, Value::Map(_)));
     let all = maps.map(|link| (*link.tree).clone()).reduce(Harness::merge)?;
@@ -47,7 +47,7 @@ fn with_forge(floor: Node, forge: Option<ForgeName>) -> Node {
 }
 
 /// The organisation's own file of the same name.
-fn replaced_by(library: &Library, link: &Link) -> Option<Found> {
+fn replaced_by(library: &Library, link: &ChainFile) -> Option<LayerPath> {
     library.layers.get(LayerKind::Organisation)?.find(link.path()?.as_str())
 }
 

@@ -19,7 +19,7 @@ use crate::provision::gateway::Recording;
 use crate::publish::Artifacts;
 use crate::quarantine::Quarantined;
 use crate::record::verify;
-use crate::resolve::layers::Found;
+use crate::resolve::layers::LayerPath;
 use crate::resolve::library::Library;
 use crate::resolve::variables;
 use crate::runtime;
@@ -156,7 +156,7 @@ impl Host<'_> {
     /// Takes `Artifacts`, so that it cannot run without accepted output.
     pub(super) fn post_script(
         &self,
-        found: &Found,
+        found: &LayerPath,
         mut variables: BTreeMap<String, String>,
         artifacts: &Artifacts,
         guard: &Guard,
@@ -185,7 +185,7 @@ impl Host<'_> {
     fn start(
         &self,
         name: &str,
-        found: &Found,
+        found: &LayerPath,
         environment: &BTreeMap<String, String>,
         (working_directory, log): (&Path, &Path),
         guard: &Guard,
@@ -226,7 +226,7 @@ impl Host<'_> {
     /// The pre-script may skip the run, and may pass values to the CI.
     pub(super) fn pre_script(
         &self,
-        found: &Found,
+        found: &LayerPath,
         environment: &BTreeMap<String, String>,
         guard: &Guard,
         steps: &Steps<'_>,

@@ -36,7 +36,7 @@ use crate::harness::Harness;
 use crate::harness::security::OnCritical;
 use crate::inputs;
 use crate::provision::gateway::Recording;
-use crate::provision::spending::{self, Spender};
+use crate::provision::spending::{self, RunBudgets};
 use crate::provision::{self, RunContext};
 use crate::publish::{self, Artifacts};
 use crate::record::configuration::SavedConfiguration;
@@ -317,7 +317,7 @@ fn sequence(
 
 /// The budgets that this run shares with others.
 fn shared_budgets(request: &Request) -> SharedBudgets {
-    let spender = Spender {
+    let spender = RunBudgets {
         runs: &request.runs,
         repository_name: request.repository_name.as_deref(),
         repository: &request.repository,

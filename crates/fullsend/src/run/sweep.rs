@@ -12,7 +12,7 @@ use crate::record::verify;
 
 /// What a sweep did.
 #[derive(Debug, Default)]
-pub struct Swept {
+pub struct SweepReport {
     /// Runs whose record was completed.
     pub ended: Vec<PathBuf>,
     /// What could not be cleaned up, and why.
@@ -20,8 +20,8 @@ pub struct Swept {
 }
 
 /// Sweeps every run below `runs`.
-pub fn sweep(runs: &Path) -> Swept {
-    let mut swept = Swept::default();
+pub fn sweep(runs: &Path) -> SweepReport {
+    let mut swept = SweepReport::default();
     for run in store::all(runs) {
         if let Err(problem) = sweep_one(&run, &mut swept) {
             swept.problems.push(format!("{}: {problem}", run.path.display()));
@@ -30,7 +30,7 @@ pub fn sweep(runs: &Path) -> Swept {
     swept
 }
 
-fn sweep_one(run: &StoredRun, swept: &mut Swept) -> Result<(), String> {
+fn sweep_one(run: &StoredRun, swept: &mut SweepReport) -> Result<(), String> {
     let directory = &run.path;
     let path = run.log();
     if run.is_alive().map_err(|error| error.to_string())? {

@@ -8,12 +8,12 @@ use super::contract::{Hook, Runtime};
 pub struct Feature {
     pub name: &'static str,
     pub switch: &'static str,
-    pub works: Works,
+    pub works: FeatureStage,
 }
 
 /// Where a feature works, and so what it needs of a runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Works {
+pub enum FeatureStage {
     /// On the host, before the sandbox exists: every runtime has it.
     Host,
     /// On a call, before it runs.
@@ -25,26 +25,26 @@ pub enum Works {
     Artifacts,
 }
 
-const fn feature(name: &'static str, switch: &'static str, works: Works) -> Feature {
+const fn feature(name: &'static str, switch: &'static str, works: FeatureStage) -> Feature {
     Feature { name, switch, works }
 }
 
 pub const FEATURES: &[Feature] = &[
-    feature("Context files scanned", "security.host_scanners.context_injection", Works::Host),
-    feature("Agent, skills and plugins scanned", "security.host_scanners", Works::Host),
-    feature("Prompt injection (llm_guard)", "security.host_scanners.llm_guard", Works::Host),
-    feature("Command scanning (tirith)", "security.sandbox_hooks.tirith", Works::Calls),
-    feature("SSRF before a call", "security.sandbox_hooks.ssrf_pretool", Works::Calls),
-    feature("Tool allowlist", "security.sandbox_hooks.tool_allowlist_pretool", Works::Calls),
+    feature("Context files scanned", "security.host_scanners.context_injection", FeatureStage::Host),
+    feature("Agent, skills and plugins scanned", "security.host_scanners", FeatureStage::Host),
+    feature("Prompt injection (llm_guard)", "security.host_scanners.llm_guard", FeatureStage::Host),
+    feature("Command scanning (tirith)", "security.sandbox_hooks.tirith", FeatureStage::Calls),
+    feature("SSRF before a call", "security.sandbox_hooks.ssrf_pretool", FeatureStage::Calls),
+    feature("Tool allowlist", "security.sandbox_hooks.tool_allowlist_pretool", FeatureStage::Calls),
     feature(
         "Canary tokens",
         "security.sandbox_hooks.canary_pretool, canary_posttool",
-        Works::CallsAndResults,
+        FeatureStage::CallsAndResults,
     ),
-    feature("Secret redaction", "security.sandbox_hooks.secret_redact_posttool", Works::Results),
-    feature("Unicode normalization", "security.sandbox_hooks.unicode_posttool", Works::Results),
-    feature("Context suppression", "security.sandbox_hooks.context_suppress_posttool", Works::Results),
-    feature("Transcript and debug log", "always", Works::Artifacts),
+    feature("Secret redaction", "security.sandbox_hooks.secret_redact_posttool", FeatureStage::Results),
+    feature("Unicode normalization", "security.sandbox_hooks.unicode_posttool", FeatureStage::Results),
+    feature("Context suppression", "security.sandbox_hooks.context_suppress_posttool", FeatureStage::Results),
+    feature("Transcript and debug log", "always", FeatureStage::Artifacts),
 ];
 
 /// What a runtime does for a feature.
@@ -59,15 +59,15 @@ pub fn cell(feature: &Feature, runtime: &Runtime) -> Cell {
     let calls = || hooks(runtime, &[Hook::Before], true);
     let results = || hooks(runtime, &[Hook::After, Hook::AfterFailure], runtime.hook_rewrites);
     match feature.works {
-        Works::Host => Cell { carried: true, by: "the host".to_owned() },
-        Works::Calls => calls(),
-        Works::Results => results(),
-        Works::CallsAndResults => {
+        FeatureStage::Host => Cell { carried: true, by: "the host".to_owned() },
+        FeatureStage::Calls => calls(),
+        FeatureStage::Results => results(),
+        FeatureStage::CallsAndResults => {
             let calls = calls();
             let results = results();
             Cell { carried: calls.carried && results.carried, by: format!("{}, {}", calls.by, results.by) }
         }
-        Works::Artifacts => {
+        FeatureStage::Artifacts => {
             let log = runtime.debug_log.map(|log| format!(", {log}")).unwrap_or_default();
             Cell { carried: true, by: format!("transcripts{log}") }
         }

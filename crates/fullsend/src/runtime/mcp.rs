@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use yaml::{At, Map};
+use yaml::{Map, Spanned};
 
 use super::contract::RefusedOption;
 use super::launch::LaunchSpec;
@@ -31,7 +31,7 @@ pub fn servers(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<McpServerSpec>> {
     let unset = |name: &str| std::io::Error::other(format!("an MCP server needs {name}, which is not set"));
     let expand = |template: &Template| template.expand(spec.value).map_err(unset);
     let all = spec.inputs.checked().resolved.harness.mcp_servers.iter().map(|(name, server)| {
-        let pairs = |map: &Map<At<Template>>| -> std::io::Result<Vec<(String, String)>> {
+        let pairs = |map: &Map<Spanned<Template>>| -> std::io::Result<Vec<(String, String)>> {
             map.iter().map(|(name, text)| Ok((name.value.clone(), expand(text)?))).collect()
         };
         let endpoint = match &server.url {

@@ -1,7 +1,7 @@
 //! Options of the harness and the agent. The harness has precedence over the agent's definition. An option that a runtime
 //! cannot honour is an error of `check` and `run`.
 
-use yaml::{At, Diagnostic, Span};
+use yaml::{Diagnostic, Span, Spanned};
 
 use super::contract::{RefusedOption, Runtime};
 use crate::check::Checked;
@@ -15,7 +15,7 @@ pub fn model(checked: &Checked) -> Option<&str> {
     model.map(|model| model.as_str()).filter(|model| *model != "inherit")
 }
 
-pub fn effort(checked: &Checked) -> Option<&At<ModelEffort>> {
+pub fn effort(checked: &Checked) -> Option<&Spanned<ModelEffort>> {
     let about = checked.agent.frontmatter.as_ref().and_then(|about| about.effort.as_ref());
     checked.resolved.harness.effort.as_ref().or(about)
 }

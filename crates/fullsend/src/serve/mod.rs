@@ -52,11 +52,11 @@ pub use actions::NewSessionBody;
 use answer::AnswerBody;
 pub use mcp_endpoint::{HttpMessage, McpHttpService, serve_mcp};
 use metrics::{ConnectionGauge, Metrics};
-pub use outgoing::{Outgoing, OutgoingWebhook, WebhookEventKind, start as start_outgoing};
+pub use outgoing::{OutgoingWebhook, OutgoingWebhooks, WebhookEventKind, start as start_outgoing};
 use problem::Problem;
 use session_feed::SessionFeed;
 pub use signature::is_standard_secret;
-use starts::Starts;
+use starts::RunStarts;
 pub use starts::{InputBody, NewRunBody, RunChild, RunStart};
 pub use webhooks::{EvaluatedTrigger, IncomingWebhook, WebhookForge, WebhookTarget};
 
@@ -109,7 +109,7 @@ pub struct ServeState {
     pub max_runs: usize,
     pub webhooks: Vec<IncomingWebhook>,
     /// The webhooks that it sends, if there are any.
-    pub outgoing: Option<Outgoing>,
+    pub outgoing: Option<OutgoingWebhooks>,
 }
 
 /// What the server serves, and to whom.
@@ -123,9 +123,9 @@ pub struct Server {
     feed: SessionFeed,
     reads: Semaphore,
     imports: Semaphore,
-    starts: Arc<Starts>,
+    starts: Arc<RunStarts>,
     webhooks: Vec<IncomingWebhook>,
-    outgoing: Option<Outgoing>,
+    outgoing: Option<OutgoingWebhooks>,
     action_log: ActionLog,
     metrics: Arc<Metrics>,
 }
@@ -141,7 +141,7 @@ impl Server {
             feed: SessionFeed::default(),
             reads: Semaphore::new(MAX_READS),
             imports: Semaphore::new(MAX_IMPORTS),
-            starts: Arc::new(Starts::new(max_runs, &directory)),
+            starts: Arc::new(RunStarts::new(max_runs, &directory)),
             webhooks,
             outgoing,
             action_log: ActionLog::new(&directory, "actions.jsonl"),
@@ -150,7 +150,7 @@ impl Server {
     }
 
     /// The runs that this server started.
-    pub fn starts(&self) -> &Arc<Starts> {
+    pub fn starts(&self) -> &Arc<RunStarts> {
         &self.starts
     }
 

@@ -89,7 +89,7 @@ impl<'a> Route<'a> {
         })
     }
 
-    /// The page and the description of the API hold no data: a browser loads them without a token. A webhook has a signature.
+    /// Whether the path needs no token: the page and the description of the API contain no data, and a webhook is signed.
     fn is_open(&self) -> bool {
         matches!(self, Self::Page | Self::Description | Self::Webhook(_))
     }
@@ -177,7 +177,7 @@ async fn read(
     head: &Parts,
 ) -> Result<Response<AnswerBody>, Problem> {
     let query = head.uri.query().unwrap_or_default();
-    // A value that is not text is not a number.
+    // A header that is not text cannot be a number.
     let last = head.headers.get(&LAST_EVENT_ID).map(|value| value.to_str().unwrap_or_default());
     match route {
         Route::Page => Ok(answer::page()),

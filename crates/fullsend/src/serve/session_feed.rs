@@ -27,16 +27,16 @@ const MAX_PART_EVENTS: usize = 16;
 
 /// The sessions that have readers.
 #[derive(Default)]
-pub(super) struct SessionFeed(Mutex<Followed>);
+pub(super) struct SessionFeed(Mutex<FollowedSessions>);
 
 #[derive(Default)]
-struct Followed {
+struct FollowedSessions {
     heads: HashMap<SessionId, watch::Sender<Seq>>,
     is_watched: bool,
 }
 
 impl SessionFeed {
-    fn lock(&self) -> MutexGuard<'_, Followed> {
+    fn lock(&self) -> MutexGuard<'_, FollowedSessions> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

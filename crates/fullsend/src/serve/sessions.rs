@@ -1,4 +1,4 @@
-//! Sessions as they are listed and read.
+//! Lists sessions, and reads one session and its log.
 
 use std::sync::Arc;
 
@@ -91,8 +91,8 @@ fn unavailable(why: String) -> Problem {
     Problem::new(hyper::StatusCode::SERVICE_UNAVAILABLE, "store-unavailable", why)
 }
 
-/// What an error of the session library means for the caller: a wrong request, a request that comes too late, or a
-/// store that does not answer.
+/// Maps an error of the session library to a response: an invalid request, a request that comes too late,
+/// or a store that does not answer.
 impl From<SessionError> for Problem {
     fn from(error: SessionError) -> Self {
         let why = error.to_string();
@@ -116,7 +116,7 @@ pub(super) fn parse_id(text: &str) -> Result<SessionId, Problem> {
     text.parse().map_err(|_| Problem::not_found("no session has this id"))
 }
 
-/// A list of sessions as it was asked for.
+/// The query parameters of a list of sessions.
 struct SessionQuery {
     limit: usize,
     after: Option<SessionId>,

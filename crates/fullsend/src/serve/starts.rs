@@ -79,13 +79,13 @@ pub struct RunChild {
 }
 
 /// A run with an id, and with a process unless it has ended.
-pub(super) struct BegunRun {
+pub(super) struct IdentifiedRun {
     pub(super) id: String,
     live: Option<Arc<LiveRun>>,
 }
 
 /// The runs that the server started and that have not ended.
-pub struct Starts {
+pub struct RunStarts {
     max_runs: usize,
     keys: StartKeys,
     is_closing: AtomicBool,
@@ -141,7 +141,7 @@ impl LiveRun {
     }
 }
 
-impl Starts {
+impl RunStarts {
     pub(super) fn new(max_runs: usize, directory: &Path) -> Self {
         Self {
             max_runs,
@@ -195,7 +195,7 @@ impl Starts {
 
 /// The slot of a running run. Dropping it frees the slot, also after an error.
 struct Slot {
-    starts: Arc<Starts>,
+    starts: Arc<RunStarts>,
     id: String,
     live: Arc<LiveRun>,
     /// The message about the end.
@@ -254,12 +254,12 @@ impl Server {
         by: &str,
         key: Option<String>,
         body: NewRunBody,
-    ) -> Result<BegunRun, Problem> {
+    ) -> Result<IdentifiedRun, Problem> {
         let by = by.to_owned();
         let begun = self.blocking(move |server| {
             let id = server.run_id(&by, key.as_deref(), &body)?;
             if store::with_id(&server.runs, &id).is_some() {
-                return Ok(BegunRun { id, live: None });
+                return Ok(IdentifiedRun { id, live: None });
             }
             let (live, slot) = server.starts.enter(&id)?;
             if let Some(mut slot) = slot {
@@ -269,7 +269,7 @@ impl Server {
                     Err(why) => slot.text = why,
                 }
             }
-            Ok(BegunRun { id, live: Some(live) })
+            Ok(IdentifiedRun { id, live: Some(live) })
         });
         begun.await
     }
@@ -284,8 +284,8 @@ impl Server {
     }
 
     /// A run has started when it has a log: from then on it can be read and followed.
-    pub(super) async fn wait_until_begun(self: &Arc<Self>, begun: BegunRun) -> Result<String, Problem> {
-        let BegunRun { id, live } = begun;
+    pub(super) async fn wait_until_begun(self: &Arc<Self>, begun: IdentifiedRun) -> Result<String, Problem> {
+        let IdentifiedRun { id, live } = begun;
         let Some(live) = live else { return Ok(id) };
         let deadline = Instant::now() + MAX_START_TIME;
         loop {

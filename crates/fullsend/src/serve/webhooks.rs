@@ -18,7 +18,7 @@ use trigger::TriggerEvent;
 use super::answer::{self, AnswerBody};
 use super::problem::Problem;
 use super::signature::{self, StandardSignature};
-use super::starts::{BegunRun, InputBody, NewRunBody};
+use super::starts::{IdentifiedRun, InputBody, NewRunBody};
 use super::{Server, body, header};
 use crate::event::log::sha256;
 use crate::wake::time_seed;
@@ -243,7 +243,7 @@ impl Server {
 }
 
 /// The forge has its answer already: the log says whether the run has begun, or why not.
-async fn log_start(server: Arc<Server>, actor: String, run: BegunRun) {
+async fn log_start(server: Arc<Server>, actor: String, run: IdentifiedRun) {
     let path = format!("/v1/runs/{}", run.id);
     let begun = server.wait_until_begun(run).await;
     server.log_action(&actor, &path, begun.as_ref().map(|_| StatusCode::CREATED), None).await;

@@ -1,7 +1,7 @@
 //! What passes of the OpenAI Chat Completions format.
 
 use super::shape::Shape::{self, Any, Bool, DataUrl, List, Object, One, OneOf, Scalar, TextOr};
-use super::shape::{Fields, Tagged, Variant};
+use super::shape::{Fields, TaggedObject, Variant};
 
 pub(super) static REQUEST: Shape = Object(&[
     ("model", Scalar),
@@ -49,7 +49,7 @@ const MESSAGE: Fields = &[
     ("reasoning_details", Any),
 ];
 
-static CALL: Tagged = Tagged {
+static CALL: TaggedObject = TaggedObject {
     kind: "call",
     default: "function",
     types: &[
@@ -59,7 +59,7 @@ static CALL: Tagged = Tagged {
 };
 
 /// `file_id` and other URLs than `data:` make the vendor fetch.
-static PART: Tagged = Tagged {
+static PART: TaggedObject = TaggedObject {
     kind: "part",
     default: "",
     types: &[
@@ -72,7 +72,7 @@ static PART: Tagged = Tagged {
 };
 
 /// A tool of the request that must be used.
-static CHOICE: Tagged = Tagged {
+static CHOICE: TaggedObject = TaggedObject {
     kind: "choice",
     default: "function",
     types: &[
@@ -85,7 +85,7 @@ static CHOICE: Tagged = Tagged {
 const ALLOWED_TOOLS: Fields = &[("mode", Scalar), ("tools", List(&Shape::Tagged(&TOOL)))];
 
 /// Tools that the program inside runs.
-static TOOL: Tagged = Tagged {
+static TOOL: TaggedObject = TaggedObject {
     kind: "tool",
     default: "",
     types: &[

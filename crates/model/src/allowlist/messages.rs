@@ -1,7 +1,7 @@
 //! What passes of the Anthropic Messages format.
 
 use super::shape::Shape::{self, Any, Bool, List, MediaType, Object, OneOf, Scalar, TextOr};
-use super::shape::{Fields, Tagged, Variant};
+use super::shape::{Fields, TaggedObject, Variant};
 
 pub(super) static REQUEST: Shape = Object(&[
     ("model", Scalar),
@@ -29,12 +29,13 @@ pub(super) static REQUEST: Shape = Object(&[
 const MESSAGE: Fields =
     &[("role", OneOf(&["user", "assistant", "system"])), ("content", TextOr(&List(&Shape::Tagged(&BLOCK))))];
 
-static SYSTEM: Tagged = Tagged { kind: "block", default: "", types: &[("text", Variant::Fields(TEXT))] };
+static SYSTEM: TaggedObject =
+    TaggedObject { kind: "block", default: "", types: &[("text", Variant::Fields(TEXT))] };
 
 const TEXT: Fields = &[("text", Scalar), ("citations", Any), ("cache_control", Any)];
 
 /// Blocks of tools that the vendor runs (`server_tool_use`, `mcp_tool_use`, …) are not among them.
-static BLOCK: Tagged = Tagged {
+static BLOCK: TaggedObject = TaggedObject {
     kind: "block",
     default: "",
     types: &[
@@ -87,7 +88,7 @@ static BLOCK: Tagged = Tagged {
 };
 
 /// `url` and `file` make the vendor fetch.
-static SOURCE: Tagged = Tagged {
+static SOURCE: TaggedObject = TaggedObject {
     kind: "source",
     default: "",
     types: &[
@@ -98,7 +99,7 @@ static SOURCE: Tagged = Tagged {
 };
 
 /// Tools that the program inside runs. `tool_search_tool_*` searches the request's own tools.
-static TOOL: Tagged = Tagged {
+static TOOL: TaggedObject = TaggedObject {
     kind: "tool",
     default: "custom",
     types: &[
@@ -143,7 +144,7 @@ const OWN_TOOL: Fields = &[
 ];
 
 /// The vendor's own tools are not among them.
-static CHOICE: Tagged = Tagged {
+static CHOICE: TaggedObject = TaggedObject {
     kind: "choice",
     default: "",
     types: &[
@@ -157,7 +158,7 @@ static CHOICE: Tagged = Tagged {
 const CHOSEN: Fields = &[("name", Scalar), ("disable_parallel_tool_use", Scalar)];
 
 /// `compact_*` is not among them: what it uses is not in the usage that the answer reports.
-static EDIT: Tagged = Tagged {
+static EDIT: TaggedObject = TaggedObject {
     kind: "edit",
     default: "",
     types: &[("clear_tool_uses_*", Variant::AnyFields), ("clear_thinking_*", Variant::AnyFields)],

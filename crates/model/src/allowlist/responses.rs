@@ -1,7 +1,7 @@
 //! What passes of the OpenAI Responses format.
 
 use super::shape::Shape::{self, Any, Bool, DataUrl, False, List, Object, OneOf, Scalar, TextOr};
-use super::shape::{Fields, Tagged, Variant};
+use super::shape::{Fields, TaggedObject, Variant};
 
 pub(super) static REQUEST: Shape = Object(&[
     ("model", Scalar),
@@ -36,7 +36,7 @@ pub(super) static REQUEST: Shape = Object(&[
 
 /// Items of tools that the vendor runs (`web_search_call`, `mcp_call`, …) and references to stored items are not among
 /// them.
-static ITEM: Tagged = Tagged {
+static ITEM: TaggedObject = TaggedObject {
     kind: "item",
     default: "message",
     types: &[
@@ -87,7 +87,7 @@ const OWN_CALL: Fields = &[
 ];
 
 /// A tool of the request that must be used; the vendor's own tools are not among them.
-static CHOICE: Tagged = Tagged {
+static CHOICE: TaggedObject = TaggedObject {
     kind: "choice",
     default: "",
     types: &[
@@ -132,7 +132,7 @@ const CALL_OUTPUT: Fields = &[
 ];
 
 /// `file_url` and `file_id` make the vendor fetch.
-static PART: Tagged = Tagged {
+static PART: TaggedObject = TaggedObject {
     kind: "part",
     default: "",
     types: &[
@@ -148,7 +148,7 @@ static PART: Tagged = Tagged {
 };
 
 /// Tools that the program inside runs.
-static TOOL: Tagged = Tagged {
+static TOOL: TaggedObject = TaggedObject {
     kind: "tool",
     default: "",
     types: &[

@@ -30,10 +30,10 @@ pub(super) enum Shape {
     /// A text, null, or this.
     TextOr(&'static Shape),
     /// An object whose `type` selects its fields.
-    Tagged(&'static Tagged),
+    Tagged(&'static TaggedObject),
 }
 
-pub(super) struct Tagged {
+pub(super) struct TaggedObject {
     /// The word before the type in the name of a feature: `tool`, `block`, `source`.
     pub(super) kind: &'static str,
     /// The type of an object without one.
@@ -110,7 +110,7 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    fn tagged(&mut self, tagged: &Tagged, object: &'a Map<String, Value>) -> Result<(), NotAllowed> {
+    fn tagged(&mut self, tagged: &TaggedObject, object: &'a Map<String, Value>) -> Result<(), NotAllowed> {
         let kind = match object.get("type") {
             None | Some(Value::Null) => tagged.default,
             Some(Value::String(kind)) => kind.as_str(),

@@ -19,11 +19,11 @@ pub(super) struct GatewayClient {
 
 /// A program that is not the runtime.
 #[derive(Debug)]
-pub(super) struct NotTheRuntime {
+pub(super) struct ForeignClient {
     program: String,
 }
 
-impl fmt::Display for NotTheRuntime {
+impl fmt::Display for ForeignClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let program = &self.program;
         write!(
@@ -34,18 +34,18 @@ impl fmt::Display for NotTheRuntime {
     }
 }
 
-impl std::error::Error for NotTheRuntime {}
+impl std::error::Error for ForeignClient {}
 
 impl GatewayClient {
     /// Checked for each request: another process may hold the socket by then.
-    pub(super) async fn check(&self, allowed: &AllowedFeatures) -> Result<(), NotTheRuntime> {
+    pub(super) async fn check(&self, allowed: &AllowedFeatures) -> Result<(), ForeignClient> {
         let Some(check) = self.check.clone() else { return Ok(()) };
         let peer = self.peer;
         let local = self.local;
         // Reading the proc filesystem would block the reactor.
         let checked = tokio::task::spawn_blocking(move || check(peer, local)).await;
         match checked.unwrap_or_else(|error| Err(error.to_string())) {
-            Err(program) if !allowed.allows(&format!("client:{program}")) => Err(NotTheRuntime { program }),
+            Err(program) if !allowed.allows(&format!("client:{program}")) => Err(ForeignClient { program }),
             _ => Ok(()),
         }
     }

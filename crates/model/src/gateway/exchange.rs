@@ -8,7 +8,7 @@ use super::known_input::InputParts;
 use super::ledger::Reservation;
 use super::memory::{MAX_VALUES, MemoryShare};
 use super::response::GatewayResponse;
-use super::retry::{SendError, Sending};
+use super::retry::{SendAttempts, SendError};
 use super::{Gateway, count_tokens, relay};
 use crate::allowlist::{check_headers, check_json, check_query};
 use crate::event::ModelEvent;
@@ -190,8 +190,13 @@ async fn forward(
                 query: query.as_deref(),
             };
             let has_fallback = fallback.is_some();
-            let sending =
-                Sending { gateway: &gateway, exchange, outgoing, client: &mut client_gone, has_fallback };
+            let sending = SendAttempts {
+                gateway: &gateway,
+                exchange,
+                outgoing,
+                client: &mut client_gone,
+                has_fallback,
+            };
             let sent = sending.send(&mut reserved.reservation).await;
             let ReservedRequest { request, body, parts, reservation } = reserved;
             match (sent, fallback) {

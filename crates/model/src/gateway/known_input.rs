@@ -20,11 +20,11 @@ pub(super) struct InputParts {
     /// Bytes of all other fields.
     rest: u64,
     /// One for each beginning of the conversation: everything that comes before the messages, then one more message each.
-    beginnings: Vec<Beginning>,
+    beginnings: Vec<KnownPrefix>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Beginning {
+struct KnownPrefix {
     digest: u64,
     /// Bytes of its last message.
     bytes: u64,
@@ -69,20 +69,20 @@ impl KnownInputs {
                 counted.add(message);
                 counted.hasher.finish().hash(&mut hasher);
                 let bytes = counted.bytes.saturating_add(TOKENS_AROUND);
-                beginnings.push(Beginning { digest: hasher.finish(), bytes });
+                beginnings.push(KnownPrefix { digest: hasher.finish(), bytes });
             }
         }
         InputParts { before, rest, beginnings }
     }
 
-    fn counted(&self) -> Counted {
-        Counted { hasher: self.hash.build_hasher(), bytes: 0 }
+    fn counted(&self) -> InputDigester {
+        InputDigester { hasher: self.hash.build_hasher(), bytes: 0 }
     }
 
     /// The most tokens that the request can have.
     pub(super) fn bound(&self, parts: &InputParts) -> u64 {
         let mut tokens = parts.before;
-        for Beginning { digest, bytes } in &parts.beginnings {
+        for KnownPrefix { digest, bytes } in &parts.beginnings {
             let counted = self.tokens.get(digest).copied();
             tokens = counted.unwrap_or_else(|| tokens.saturating_add(*bytes));
         }
@@ -94,19 +94,19 @@ impl KnownInputs {
         if self.tokens.len() >= MAX_KNOWN {
             self.tokens.clear();
         }
-        if let Some(Beginning { digest, .. }) = parts.beginnings.last().filter(|_| tokens > 0) {
+        if let Some(KnownPrefix { digest, .. }) = parts.beginnings.last().filter(|_| tokens > 0) {
             self.tokens.insert(*digest, tokens);
         }
     }
 }
 
 /// A digest of a value and a bound of its tokens, without fields that only control the vendor's cache.
-struct Counted {
+struct InputDigester {
     hasher: std::hash::DefaultHasher,
     bytes: u64,
 }
 
-impl Counted {
+impl InputDigester {
     fn add(&mut self, value: &Value) {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => {

@@ -118,7 +118,7 @@ impl HighestCost {
 }
 
 /// What one exchange used, to be added to the totals.
-struct Used<'a> {
+struct ExchangeUse<'a> {
     model: &'a str,
     usage: TokenUsage,
     cost: Option<Money>,
@@ -267,24 +267,24 @@ impl Ledger {
         let model = if model.is_empty() { requested } else { model };
         let price = self.prices.price(model).or_else(|| self.prices.price(requested));
         let cost = price.map(|price: &Price| price.cost(&usage));
-        self.book(ask, Some(&Used { model, usage, cost }));
+        self.book(ask, Some(&ExchangeUse { model, usage, cost }));
         cost
     }
 
     fn settle_reserved(&self, ask: Amount, model: &str, bound: TokenUsage) -> Option<Money> {
         let cost = self.prices.price(model).map(|_| ask.money);
-        self.book(ask, Some(&Used { model, usage: bound, cost }));
+        self.book(ask, Some(&ExchangeUse { model, usage: bound, cost }));
         cost
     }
 
     /// Ends a reservation and adds what was used.
-    fn book(&self, ask: Amount, used: Option<&Used<'_>>) {
+    fn book(&self, ask: Amount, used: Option<&ExchangeUse<'_>>) {
         let spent = used.and_then(|used| used.cost).unwrap_or_default();
         self.shared.settle(ask.money, spent);
         let warning = {
             let mut state = self.lock();
             state.reserved = state.reserved.minus(ask);
-            if let Some(Used { model, usage, cost }) = used {
+            if let Some(ExchangeUse { model, usage, cost }) = used {
                 let money = cost.unwrap_or_default();
                 state.spent = state.spent.plus(Amount { money, tokens: usage.total(), turns: 1 });
                 let entry = state.models.entry((*model).to_owned()).or_default();

@@ -3,8 +3,8 @@
 
 use super::Gateway;
 use super::ledger::{Charge, Reservation};
-use super::response::{AnswerBody, BrokenOff, Feed, GatewayResponse, fault_response, respond};
-use super::stream_filter::{Halt, StreamFilter};
+use super::response::{AnswerBody, Feed, GatewayResponse, StreamAborted, fault_response, respond};
+use super::stream_filter::{FilterStop, StreamFilter};
 use super::whole_answer::inspect_answer;
 use crate::event::{AnswerEnding, ModelEvent};
 use crate::upstream::{ResponseBody, UpstreamResponse};
@@ -110,10 +110,10 @@ async fn collect(gateway: &Gateway, mut body: ResponseBody) -> Result<Bytes, Str
 }
 
 /// Reports a stop to the program and returns the fault for the client.
-fn fault_of(gateway: &Gateway, exchange: u64, halt: Halt) -> Fault {
+fn fault_of(gateway: &Gateway, exchange: u64, halt: FilterStop) -> Fault {
     match halt {
-        Halt::Fault(fault) => fault,
-        Halt::Stop(reason) => {
+        FilterStop::Fault(fault) => fault,
+        FilterStop::Stop(reason) => {
             gateway.stop_by_guard(exchange, &reason);
             Fault::new(FaultKind::Permission, format!("fullsend: {reason}"))
         }
@@ -136,7 +136,7 @@ async fn stream(pending: PendingAnswer, status: u16, mut body: ResponseBody, fee
     };
     if ending == AnswerEnding::Cut {
         // The broken connection shows the client that the answer is not whole.
-        let _gone = feed.send(Err(BrokenOff)).await;
+        let _gone = feed.send(Err(StreamAborted)).await;
     }
     settle(pending, status, ending, &counts, started);
 }
@@ -146,7 +146,7 @@ async fn pass_portions(
     body: &mut ResponseBody,
     feed: &Feed,
     counts: &mut AnswerCounts,
-) -> Result<AnswerEnding, Halt> {
+) -> Result<AnswerEnding, FilterStop> {
     let limits = pending.gateway.limits;
     let mut decoder = SseDecoder::default();
     let mut reader = FrameReader::new(pending.wire);

@@ -36,7 +36,7 @@ pub(super) enum AnswerBody {
     Whole(Option<Bytes>),
     Fed {
         /// Whole server-sent events in each.
-        chunks: mpsc::Receiver<Result<Bytes, BrokenOff>>,
+        chunks: mpsc::Receiver<Result<Bytes, StreamAborted>>,
         framing: Framing,
     },
 }
@@ -50,17 +50,17 @@ pub(super) enum Framing {
 }
 
 #[derive(Debug)]
-pub(super) struct BrokenOff;
+pub(super) struct StreamAborted;
 
-impl fmt::Display for BrokenOff {
+impl fmt::Display for StreamAborted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the answer was broken off")
     }
 }
 
-impl std::error::Error for BrokenOff {}
+impl std::error::Error for StreamAborted {}
 
-pub(super) type Feed = mpsc::Sender<Result<Bytes, BrokenOff>>;
+pub(super) type Feed = mpsc::Sender<Result<Bytes, StreamAborted>>;
 
 impl AnswerBody {
     pub(super) fn whole(bytes: impl Into<Bytes>) -> Self {
@@ -87,12 +87,12 @@ impl AnswerBody {
 
 impl Body for AnswerBody {
     type Data = Bytes;
-    type Error = BrokenOff;
+    type Error = StreamAborted;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, StreamAborted>>> {
         match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Fed { chunks, framing } => {

@@ -32,7 +32,7 @@ impl Default for RetryLimits {
 const MAX_ERROR_BYTES: usize = 64 << 10;
 const ERROR_TIME: Duration = Duration::from_secs(10);
 
-type Sent = Result<UpstreamResponse, UpstreamError>;
+type SendOutcome = Result<UpstreamResponse, UpstreamError>;
 
 /// Why a request may succeed later.
 struct Failure {
@@ -57,7 +57,7 @@ pub(super) enum SendError {
 /// How many times a model with a fallback is tried.
 const TRIES_BEFORE_FALLBACK: u32 = 3;
 
-pub(super) struct Sending<'a> {
+pub(super) struct SendAttempts<'a> {
     pub(super) gateway: &'a Gateway,
     pub(super) exchange: u64,
     pub(super) outgoing: UpstreamRequest<'a>,
@@ -67,7 +67,7 @@ pub(super) struct Sending<'a> {
     pub(super) has_fallback: bool,
 }
 
-impl Sending<'_> {
+impl SendAttempts<'_> {
     pub(super) async fn send(self, reservation: &mut Reservation) -> Result<UpstreamResponse, SendError> {
         let give_up = self.give_up();
         let backoff = self.gateway.backoff_of(&self.outgoing.request.model);
@@ -128,7 +128,7 @@ impl Sending<'_> {
         self.gateway.retry.until.map(|until| own.map_or(until, |own| own.min(until)))
     }
 
-    async fn once(&self) -> Result<Sent, SendError> {
+    async fn once(&self) -> Result<SendOutcome, SendError> {
         let sending = self.gateway.upstream.send(self.outgoing);
         tokio::time::timeout(self.gateway.limits.answer_idle, sending)
             .await
@@ -137,7 +137,7 @@ impl Sending<'_> {
     }
 
     /// Whether a later try may succeed. The body of an error is read for its reason, and kept.
-    async fn judge(&self, sent: Sent) -> (Sent, Option<Failure>) {
+    async fn judge(&self, sent: SendOutcome) -> (SendOutcome, Option<Failure>) {
         match sent {
             Err(error) => {
                 let failure = error.is_transient().then(|| Failure {
@@ -167,7 +167,7 @@ impl Sending<'_> {
         }
     }
 
-    async fn finish(&self, sent: Sent) -> Result<UpstreamResponse, Fault> {
+    async fn finish(&self, sent: SendOutcome) -> Result<UpstreamResponse, Fault> {
         match sent {
             Err(UpstreamError::NotRecorded(reason)) => {
                 // A retry would not help. The run ends here; every later request gets the same reason.

@@ -17,7 +17,7 @@ pub(super) struct StreamFilter {
     inspect: Inspect,
     wire: Wire,
     hold_back: usize,
-    /// Frames that wait, each with its share of the pending text.
+    /// Frames that wait, each with its part of the pending text.
     waiting: VecDeque<(SseFrame, usize)>,
     pending: String,
     /// The current text block: as received, and as released.
@@ -35,7 +35,7 @@ pub(super) struct StreamFilter {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Halt {
+pub(super) enum FilterStop {
     /// The guard stops the run.
     Stop(String),
     /// This answer cannot continue.
@@ -62,7 +62,7 @@ impl StreamFilter {
     }
 
     /// Returns the frames that may pass now.
-    pub(super) fn push(&mut self, frame: SseFrame, deltas: &[Delta]) -> Result<Vec<SseFrame>, Halt> {
+    pub(super) fn push(&mut self, frame: SseFrame, deltas: &[Delta]) -> Result<Vec<SseFrame>, FilterStop> {
         let mut out = Vec::new();
         let mut frame = Some(frame);
         for delta in deltas {
@@ -94,7 +94,7 @@ impl StreamFilter {
                     }
                 }
                 Delta::Finish { .. } | Delta::End => self.end_text(&mut out)?,
-                // The stream has ended: held text passes, an incomplete call does not.
+                // The stream has ended: pass the held text, drop an incomplete call.
                 Delta::Error(_) => {
                     self.end_text(&mut out)?;
                     self.held = None;
@@ -132,7 +132,7 @@ impl StreamFilter {
         }
     }
 
-    fn judge_text(&mut self) -> Result<(), Halt> {
+    fn judge_text(&mut self) -> Result<(), FilterStop> {
         match (self.inspect)(&Inspected::Text { text: &self.pending }) {
             Verdict::Pass => Ok(()),
             Verdict::Replace(text) => {
@@ -145,7 +145,7 @@ impl StreamFilter {
                 ));
                 Ok(())
             }
-            Verdict::Stop(reason) => Err(Halt::Stop(reason)),
+            Verdict::Stop(reason) => Err(FilterStop::Stop(reason)),
         }
     }
 
@@ -175,14 +175,14 @@ impl StreamFilter {
         self.pending.drain(..gone);
     }
 
-    fn end_text(&mut self, out: &mut Vec<SseFrame>) -> Result<(), Halt> {
+    fn end_text(&mut self, out: &mut Vec<SseFrame>) -> Result<(), FilterStop> {
         let in_parts = !self.released.is_empty();
         if !self.pending.is_empty() {
             self.judge_text()?;
         }
         self.release(0, out);
         if in_parts && let Verdict::Stop(reason) = (self.inspect)(&Inspected::Said { text: &self.original }) {
-            return Err(Halt::Stop(reason));
+            return Err(FilterStop::Stop(reason));
         }
         out.extend(self.waiting.drain(..).map(|(frame, _)| frame));
         let original = std::mem::take(&mut self.original);
@@ -193,7 +193,7 @@ impl StreamFilter {
         Ok(())
     }
 
-    fn end_call(&mut self, block: usize, out: &mut Vec<SseFrame>) -> Result<(), Halt> {
+    fn end_call(&mut self, block: usize, out: &mut Vec<SseFrame>) -> Result<(), FilterStop> {
         let frames = std::mem::take(&mut self.call_frames);
         self.held = None;
         let (name, verdict) = match self.calls.tool_call(block) {
@@ -211,7 +211,7 @@ impl StreamFilter {
                 out.extend(frames);
                 Ok(())
             }
-            Verdict::Stop(reason) => Err(Halt::Stop(reason)),
+            Verdict::Stop(reason) => Err(FilterStop::Stop(reason)),
             Verdict::Replace(reason) | Verdict::Deny(reason) => {
                 let text = format!("[fullsend denied the call to {name}: {reason}]");
                 let first = frames.first().cloned().unwrap_or_default();
@@ -224,8 +224,8 @@ impl StreamFilter {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is the form that map_err takes")]
-fn broken(error: crate::wire::assemble::AssembleError) -> Halt {
-    Halt::Fault(Fault::new(FaultKind::Upstream, error.to_string()))
+fn broken(error: crate::wire::assemble::AssembleError) -> FilterStop {
+    FilterStop::Fault(Fault::new(FaultKind::Upstream, error.to_string()))
 }
 
 #[cfg(test)]
@@ -260,7 +260,7 @@ mod tests {
     }
 
     /// What the client gets, as an answer and as raw frames.
-    fn pass_in(wire: Wire, blocks: Vec<ContentBlock>) -> Result<(ModelAnswer, String), Halt> {
+    fn pass_in(wire: Wire, blocks: Vec<ContentBlock>) -> Result<(ModelAnswer, String), FilterStop> {
         pass_by(redacting(), wire, blocks)
     }
 
@@ -268,7 +268,7 @@ mod tests {
         inspect: Inspect,
         wire: Wire,
         blocks: Vec<ContentBlock>,
-    ) -> Result<(ModelAnswer, String), Halt> {
+    ) -> Result<(ModelAnswer, String), FilterStop> {
         let stop = StopReason::natural(&blocks);
         let answer =
             ModelAnswer { id: "m".into(), model: "m".into(), blocks, stop, usage: TokenUsage::default() };
@@ -290,7 +290,7 @@ mod tests {
         Ok((fold.finish().unwrap(), raw))
     }
 
-    fn pass(blocks: Vec<ContentBlock>) -> Result<ModelAnswer, Halt> {
+    fn pass(blocks: Vec<ContentBlock>) -> Result<ModelAnswer, FilterStop> {
         pass_in(Wire::Messages, blocks).map(|(answer, _)| answer)
     }
 
@@ -310,7 +310,7 @@ mod tests {
     fn a_stop_lets_nothing_of_the_call_pass() {
         for wire in Wire::ALL {
             let outcome = pass_in(wire, vec![ContentBlock::Text("hm".into()), call("Fatal")]);
-            assert_eq!(outcome, Err(Halt::Stop("the end".into())), "{wire:?}");
+            assert_eq!(outcome, Err(FilterStop::Stop("the end".into())), "{wire:?}");
         }
     }
 
@@ -328,7 +328,7 @@ mod tests {
             let text = format!("<{}>", "word ".repeat(2000));
             assert_eq!(
                 pass_by(Arc::new(scattered), wire, vec![ContentBlock::Text(text)]),
-                Err(Halt::Stop("put together".into())),
+                Err(FilterStop::Stop("put together".into())),
                 "{wire:?}"
             );
             let text = format!("<{}", "word ".repeat(2000));

@@ -1,7 +1,7 @@
 //! Inspects an answer that is not streamed. Parts that no verdict changes keep the upstream's bytes.
 
 use super::inspect::{Inspect, Inspected, Verdict};
-use super::stream_filter::Halt;
+use super::stream_filter::FilterStop;
 use crate::wire::{ContentBlock, ModelAnswer, StopReason, Wire, codec, rewrite};
 use bytes::Bytes;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ pub(super) fn inspect_answer(
     wire: Wire,
     bytes: Bytes,
     answer: &ModelAnswer,
-) -> Result<Bytes, Halt> {
+) -> Result<Bytes, FilterStop> {
     let mut rewrites = HashMap::new();
     let mut denied = HashMap::new();
     for (index, block) in answer.blocks.iter().enumerate() {
@@ -25,7 +25,7 @@ pub(super) fn inspect_answer(
                         format!("[fullsend withheld this text: {reason}. Continue the task without it.]"),
                     ));
                 }
-                Verdict::Stop(reason) => return Err(Halt::Stop(reason)),
+                Verdict::Stop(reason) => return Err(FilterStop::Stop(reason)),
             },
             ContentBlock::ToolCall(call) => {
                 match inspect(&Inspected::ToolCall {
@@ -38,7 +38,7 @@ pub(super) fn inspect_answer(
                         let text = format!("[fullsend denied the call to {}: {reason}]", call.name);
                         denied.insert(index, text);
                     }
-                    Verdict::Stop(reason) => return Err(Halt::Stop(reason)),
+                    Verdict::Stop(reason) => return Err(FilterStop::Stop(reason)),
                 }
             }
             ContentBlock::Thinking { .. } | ContentBlock::ToolResult(_) | ContentBlock::Other(_) => {}

@@ -1,4 +1,4 @@
-//! Requests of the Responses format as requests of Chat Completions.
+//! Translates requests from the Responses format to Chat Completions.
 
 mod responses_form;
 
@@ -12,7 +12,7 @@ use responses_form::{
 };
 use serde_json::{Value, json};
 
-/// The request, and how its tools are called in the answer. `Err`: what the format cannot carry.
+/// The request, and the names of its tools in the answer. `Err` names what Chat Completions cannot express.
 pub(super) fn request(body: &[u8], limit: OutputLimit) -> Result<(Vec<u8>, CalledTools), String> {
     let request: ResponsesRequest = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let (chat, tools) = translate(request, limit)?;
@@ -91,7 +91,7 @@ fn choice(choice: Value) -> Result<Value, String> {
     }
 }
 
-/// A tool of a namespace gets its full name; one that takes a text becomes a function with one argument.
+/// A tool in a namespace gets its full name. A tool that takes free text becomes a function with one argument.
 fn add_tool(
     tool: ResponsesTool,
     namespace: Option<(&str, &str)>,
@@ -186,7 +186,7 @@ fn add_item(item: Item, list: &mut Vec<ChatMessage>, shown: &mut Vec<ChatPart>) 
     Ok(())
 }
 
-/// Instructions at the start are one message: not every server takes several.
+/// Joins the instructions at the start into one message, because not every server accepts several.
 fn add_system(list: &mut Vec<ChatMessage>, text: String) {
     match list.last_mut() {
         Some(ChatMessage::System { content }) => {

@@ -24,7 +24,7 @@ const VERSION: &str = "bedrock-2023-05-31";
 
 pub(super) struct Bedrock {
     region: String,
-    /// Before the names of models that have no provider's name: `global`, `us`, `eu`, `apac`.
+    /// The prefix of inference profiles for the vendor's model names: `global`, `us`, `eu` or `apac`.
     inference_profile: String,
     access: Access,
     keys: TokenCache<AwsKey>,
@@ -141,7 +141,7 @@ impl Bedrock {
         Ok(made)
     }
 
-    /// Names of the vendor's own become those of an inference profile; names of Bedrock and ARNs stay.
+    /// Maps the vendor's model names to inference profiles. Bedrock's own names and ARNs stay unchanged.
     fn model_name(&self, model: &str) -> String {
         let model = model.strip_suffix("[1m]").unwrap_or(model);
         let own = model.starts_with("claude");
@@ -163,7 +163,7 @@ fn foundation_model(name: &str) -> &str {
     }
 }
 
-/// A count's own body, around that of an invocation, which needs a length of its answer.
+/// Wraps the body of an invocation for counting its tokens. The invocation needs a maximum length of its answer.
 fn counted(invocation: &[u8]) -> Result<Bytes, UpstreamError> {
     let mut fields: Map<String, Value> = serde_json::from_slice(invocation).map_err(UpstreamError::Body)?;
     let thinking = thinking_tokens(invocation);

@@ -23,7 +23,7 @@ impl fmt::Display for LiteralError {
             Self::NotIpv6(host) => write!(f, "`{host}` is not an IPv6 address"),
             Self::Url(url, host) => write!(f, "`{url}` is a URL; write the host alone: `{host}`"),
             Self::Port(host, port) => {
-                write!(f, "`{host}:{port}` holds a port; write `{host}` here and `port: {port}` beside it")
+                write!(f, "`{host}:{port}` contains a port; write `{host}` here and `port: {port}` beside it")
             }
         }
     }
@@ -162,7 +162,7 @@ mod tests {
         );
         assert_eq!(
             message("api.example.com:8443"),
-            "`api.example.com:8443` holds a port; write `api.example.com` here and `port: 8443` beside it"
+            "`api.example.com:8443` contains a port; write `api.example.com` here and `port: 8443` beside it"
         );
         assert_eq!(message("fe80:::1"), "`fe80:::1` is not an IPv6 address");
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::index::Entry;
 use super::lookup::Lookup;
 use super::operation;
-use super::{Cause, Denial, Fix, InspectedRequest, PolicyDecision, Reason, RequestAction};
+use super::{DecidingRule, Denial, Fix, InspectedRequest, PolicyDecision, Reason, RequestAction};
 use crate::address::AddressScope;
 use crate::canonical::EncodedSlash;
 use crate::file::Protocol;
@@ -28,7 +28,7 @@ impl Admitted {
     }
 
     /// The first endpoint that admits.
-    pub fn cause(&self) -> Cause {
+    pub fn cause(&self) -> DecidingRule {
         self.entries[0].cause()
     }
 
@@ -123,7 +123,7 @@ impl Admitted {
         }
     }
 
-    fn by_rules(&self, request: &InspectedRequest<'_>, governing: &Entry) -> Result<Cause, Denial> {
+    fn by_rules(&self, request: &InspectedRequest<'_>, governing: &Entry) -> Result<DecidingRule, Denial> {
         // Frames are read only if the endpoint's protocol is websocket; otherwise the upgrade request was decided.
         if request.action == RequestAction::WebsocketText && governing.endpoint.protocol == Protocol::Rest {
             return Ok(governing.cause());
@@ -150,7 +150,7 @@ impl Admitted {
     }
 
     /// The deny rule that forbids a request by its method, path and query.
-    fn denied_by_head(&self, request: &InspectedRequest<'_>) -> Option<Cause> {
+    fn denied_by_head(&self, request: &InspectedRequest<'_>) -> Option<DecidingRule> {
         self.speaking(request)
             .find_map(|entry| Some(entry.cause_of(find(&entry.endpoint.deny, &entry.deny, request, denies)?)))
     }
@@ -170,7 +170,7 @@ impl Admitted {
         request: &InspectedRequest<'_>,
         operations: &[Operation],
         governing: &Entry,
-    ) -> Result<Cause, Denial> {
+    ) -> Result<DecidingRule, Denial> {
         if let Some(cause) = self.denied_by_head(request) {
             return Err(Denial::because(Reason::DenyRule, Some(cause)));
         }

@@ -5,10 +5,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use yaml::{At, Span};
+use yaml::{Span, Spanned};
 
 use super::lookup::Lookup;
-use super::{Admitted, CallingProgram, Cause, ConnectionRequest, Denial, Fix, Reason};
+use super::{Admitted, CallingProgram, ConnectionRequest, DecidingRule, Denial, Fix, Reason};
 use crate::glob::Pattern;
 use crate::host::Host;
 use crate::model::{Endpoint, HostPattern, Policy, RequestRule, RuleSubject};
@@ -26,7 +26,7 @@ pub(super) struct Entry {
 pub(super) struct Owner {
     pub(super) name: String,
     pub(super) at: Span,
-    binaries: Vec<At<Pattern>>,
+    binaries: Vec<Spanned<Pattern>>,
 }
 
 /// The network rules of a policy, ready to decide with.
@@ -155,8 +155,8 @@ impl Owner {
         matches(caller.binary) || caller.ancestors.iter().any(|ancestor| matches(ancestor))
     }
 
-    pub(super) fn cause(&self) -> Cause {
-        Cause { rule: self.name.clone(), at: self.at }
+    pub(super) fn cause(&self) -> DecidingRule {
+        DecidingRule { rule: self.name.clone(), at: self.at }
     }
 }
 
@@ -176,11 +176,11 @@ impl Entry {
         }
     }
 
-    pub(super) fn cause(&self) -> Cause {
-        Cause { rule: self.rule.name.clone(), at: self.endpoint.at }
+    pub(super) fn cause(&self) -> DecidingRule {
+        DecidingRule { rule: self.rule.name.clone(), at: self.endpoint.at }
     }
 
-    pub(super) fn cause_of(&self, rule: &RequestRule) -> Cause {
-        Cause { rule: self.rule.name.clone(), at: rule.at.0 }
+    pub(super) fn cause_of(&self, rule: &RequestRule) -> DecidingRule {
+        DecidingRule { rule: self.rule.name.clone(), at: rule.at.0 }
     }
 }

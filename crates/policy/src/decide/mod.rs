@@ -57,7 +57,7 @@ pub enum RequestAction<'a> {
 
 /// The line of the policy that decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
+pub struct DecidingRule {
     /// The name of the network rule.
     pub rule: String,
     pub at: Span,
@@ -65,7 +65,7 @@ pub struct Cause {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PolicyDecision {
-    Allow(Cause),
+    Allow(DecidingRule),
     /// Let through because the endpoint only audits; with `enforce` this would be the refusal.
     Audit(Denial),
     Deny(Denial),
@@ -79,7 +79,7 @@ impl PolicyDecision {
 }
 
 impl Denial {
-    fn because(reason: Reason, cause: Option<Cause>) -> Self {
+    fn because(reason: Reason, cause: Option<DecidingRule>) -> Self {
         Self { reason, cause, fix: None, operation: None }
     }
 }
@@ -88,7 +88,7 @@ impl Denial {
 pub struct Denial {
     pub reason: Reason,
     /// Where in the policy, if one line can be named.
-    pub cause: Option<Cause>,
+    pub cause: Option<DecidingRule>,
     /// The smallest change that would have allowed it; absent if nothing should be suggested.
     pub fix: Option<Box<Fix>>,
     /// The operation in the body that was refused, if the rules read bodies.
@@ -130,10 +130,10 @@ impl std::fmt::Display for Reason {
             Self::NoPath => f.write_str("no endpoint covers this path"),
             Self::NotAllowed => f.write_str("no rule allows this request"),
             Self::DenyRule => f.write_str("a deny rule forbids this request"),
-            Self::EncodedSlash => f.write_str("the path holds `%2F`, which this endpoint does not allow"),
+            Self::EncodedSlash => f.write_str("the path contains `%2F`, which this endpoint does not allow"),
             Self::NotInspected(protocol) => write!(f, "protocol {protocol} is not inspected yet"),
             Self::Body(error) => error.fmt(f),
-            Self::Method => f.write_str("this is not a method of HTTP"),
+            Self::Method => f.write_str("this is not an HTTP method"),
             Self::Host(error) => error.fmt(f),
             Self::Path(error) => error.fmt(f),
             Self::Query(error) => error.fmt(f),
@@ -148,9 +148,9 @@ pub enum Fix {
     /// A rule of its own.
     Rule { host: Host, port: u16, binary: PathBuf },
     /// One more program in an existing rule.
-    Binary { rule: Cause, binary: PathBuf },
+    Binary { rule: DecidingRule, binary: PathBuf },
     /// One more allow rule in an existing endpoint; the path is a glob.
-    Allow { endpoint: Cause, method: String, path: String },
+    Allow { endpoint: DecidingRule, method: String, path: String },
     /// One more allow rule for an operation in a body.
-    AllowOperation { endpoint: Cause, operation: Operation },
+    AllowOperation { endpoint: DecidingRule, operation: Operation },
 }

@@ -27,13 +27,13 @@ pub(super) struct Automaton {
 }
 
 /// A piece of the pattern under construction: its first positions, its last positions, whether it may be empty.
-struct Piece {
+struct PatternPart {
     first: Vec<u16>,
     last: Vec<u16>,
     empty: bool,
 }
 
-impl Piece {
+impl PatternPart {
     fn nothing() -> Self {
         Self { first: Vec::new(), last: Vec::new(), empty: true }
     }
@@ -47,20 +47,20 @@ struct Builder {
 }
 
 impl Builder {
-    fn one(&mut self, set: ByteSet) -> Result<Piece, PatternError> {
+    fn one(&mut self, set: ByteSet) -> Result<PatternPart, PatternError> {
         let position = u16::try_from(self.reads.len()).map_err(|_| PatternError::TooComplex)?;
         if self.reads.len() >= MAX_POSITIONS {
             return Err(PatternError::TooComplex);
         }
         self.reads.push(set);
         self.next.push(Vec::new());
-        Ok(Piece { first: vec![position], last: vec![position], empty: false })
+        Ok(PatternPart { first: vec![position], last: vec![position], empty: false })
     }
 
-    fn many(&mut self, set: ByteSet) -> Result<Piece, PatternError> {
+    fn many(&mut self, set: ByteSet) -> Result<PatternPart, PatternError> {
         let piece = self.one(set)?;
         self.connect(&piece.last, &piece.first)?;
-        Ok(Piece { empty: true, ..piece })
+        Ok(PatternPart { empty: true, ..piece })
     }
 
     fn connect(&mut self, from: &[u16], to: &[u16]) -> Result<(), PatternError> {
@@ -74,7 +74,7 @@ impl Builder {
         Ok(())
     }
 
-    fn then(&mut self, before: Piece, after: Piece) -> Result<Piece, PatternError> {
+    fn then(&mut self, before: PatternPart, after: PatternPart) -> Result<PatternPart, PatternError> {
         self.connect(&before.last, &after.first)?;
         let mut first = before.first;
         if before.empty {
@@ -84,11 +84,11 @@ impl Builder {
         if after.empty {
             last.extend_from_slice(&before.last);
         }
-        Ok(Piece { first, last, empty: before.empty && after.empty })
+        Ok(PatternPart { first, last, empty: before.empty && after.empty })
     }
 
-    fn either(&mut self, branches: &[Vec<Token>]) -> Result<Piece, PatternError> {
-        let mut all = Piece { empty: false, ..Piece::nothing() };
+    fn either(&mut self, branches: &[Vec<Token>]) -> Result<PatternPart, PatternError> {
+        let mut all = PatternPart { empty: false, ..PatternPart::nothing() };
         for branch in branches {
             let piece = self.sequence(branch)?;
             all.first.extend(piece.first);
@@ -98,14 +98,14 @@ impl Builder {
         Ok(all)
     }
 
-    fn sequence(&mut self, tokens: &[Token]) -> Result<Piece, PatternError> {
-        tokens.iter().try_fold(Piece::nothing(), |before, token| {
+    fn sequence(&mut self, tokens: &[Token]) -> Result<PatternPart, PatternError> {
+        tokens.iter().try_fold(PatternPart::nothing(), |before, token| {
             let after = self.token(token)?;
             self.then(before, after)
         })
     }
 
-    fn token(&mut self, token: &Token) -> Result<Piece, PatternError> {
+    fn token(&mut self, token: &Token) -> Result<PatternPart, PatternError> {
         let slash = || Token::One(ByteSet::one(b'/'));
         match token {
             Token::One(set) => self.one(*set),

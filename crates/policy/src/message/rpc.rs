@@ -53,7 +53,7 @@ fn operation(message: &Json, is_mcp: bool, strict: bool) -> Result<Operation, Me
     match message.get("id") {
         None | Some(Json::Text(_) | Json::Null) => {}
         Some(Json::Plain(plain)) if plain != "true" && plain != "false" => {}
-        Some(_) => return Err(MessageError::new("`id` is neither a text nor a number")),
+        Some(_) => return Err(MessageError::new("`id` is neither a string nor a number")),
     }
     let is_answer = message.get("method").is_none() && is_mcp;
     let known: &[&str] = if is_answer {
@@ -77,12 +77,12 @@ fn operation(message: &Json, is_mcp: bool, strict: bool) -> Result<Operation, Me
 fn call(message: &Json, is_mcp: bool, strict: bool) -> Result<RpcCall, MessageError> {
     let method = message.get("method").and_then(Json::as_text);
     let method = method.filter(|method| is_name(method)).ok_or_else(|| {
-        MessageError::new(format!("`method` is not a text of 1 to {MAX_NAME_BYTES} printable characters"))
+        MessageError::new(format!("`method` is not a string of 1 to {MAX_NAME_BYTES} printable characters"))
     })?;
     let params = match message.get("params") {
         None => &Json::Null,
         Some(params @ (Json::Object(_) | Json::List(_) | Json::Null)) => params,
-        Some(_) => return Err(MessageError::new("`params` is neither an object nor a list")),
+        Some(_) => return Err(MessageError::new("`params` is neither an object nor an array")),
     };
     let tool = if is_mcp && method == "tools/call" { Some(tool(params, strict)?) } else { None };
     let mut call = RpcCall::new(method, tool);
@@ -94,7 +94,7 @@ fn tool(params: &Json, strict: bool) -> Result<&str, MessageError> {
     let name = params.get("name").and_then(Json::as_text);
     let name = name.filter(|name| is_name(name)).ok_or_else(|| {
         MessageError::new(format!(
-            "`params.name` is not a text of 1 to {MAX_NAME_BYTES} printable characters"
+            "`params.name` is not a string of 1 to {MAX_NAME_BYTES} printable characters"
         ))
     })?;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);

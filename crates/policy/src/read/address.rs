@@ -1,7 +1,7 @@
 //! `allowed_ips`: blocks that replace the check for internal addresses, and therefore must not overlap ranges that no
 //! policy can open.
 
-use yaml::{At, Diagnostic};
+use yaml::{Diagnostic, Spanned};
 
 use super::Reader;
 use crate::address::{Network, classify};
@@ -9,7 +9,7 @@ use crate::address::{Network, classify};
 const NEVER: [&str; 6] = ["127.0.0.0/8", "::1", "169.254.0.0/16", "fe80::/10", "0.0.0.0", "::"];
 
 impl Reader {
-    pub(super) fn allowed_ips(&mut self, path: &str, entries: &[At<String>]) -> Vec<Network> {
+    pub(super) fn allowed_ips(&mut self, path: &str, entries: &[Spanned<String>]) -> Vec<Network> {
         let mut networks: Vec<Network> = Vec::new();
         for entry in entries {
             match entry.value.parse::<Network>() {
@@ -28,7 +28,7 @@ impl Reader {
         networks
     }
 
-    fn closed_to_all(&mut self, path: &str, entry: &At<String>, network: &Network) {
+    fn closed_to_all(&mut self, path: &str, entry: &Spanned<String>, network: &Network) {
         let touched = NEVER.iter().find(|never| never.parse().is_ok_and(|never| network.touches(&never)));
         let single = network.as_single().map(classify).filter(|class| class.never_allowed());
         let what = match (touched, single) {

@@ -1,6 +1,6 @@
 //! What an endpoint allows and refuses: a preset or rules, and deny rules that win over both.
 
-use yaml::{At, Diagnostic, Span};
+use yaml::{Diagnostic, Span, Spanned};
 
 use super::Reader;
 use super::endpoint::is_on;
@@ -18,7 +18,7 @@ impl Reader {
         &mut self,
         path: &str,
         protocol: Protocol,
-        file: &At<EndpointFile>,
+        file: &Spanned<EndpointFile>,
     ) -> Option<(Vec<RequestRule>, Vec<RequestRule>)> {
         if protocol == Protocol::Tcp {
             return Some((Vec::new(), Vec::new()));
@@ -55,7 +55,7 @@ impl Reader {
         &mut self,
         path: &str,
         protocol: Protocol,
-        access: Option<&At<Access>>,
+        access: Option<&Spanned<Access>>,
         file: &EndpointFile,
     ) -> Option<()> {
         let rules = file.rules.as_ref().map(|at| at.at);
@@ -98,11 +98,11 @@ impl Reader {
         &mut self,
         path: &str,
         protocol: Protocol,
-        rules: &At<Vec<At<AllowFile>>>,
+        rules: &Spanned<Vec<Spanned<AllowFile>>>,
         knows_methods: bool,
     ) -> Option<Vec<RequestRule>> {
         self.bounded(&format!("{path}.rules"), rules.at, rules.len())?;
-        let empty = |rule: &At<AllowFile>| rule.allow.as_ref().is_none_or(|allow| says_nothing(allow));
+        let empty = |rule: &Spanned<AllowFile>| rule.allow.as_ref().is_none_or(|allow| says_nothing(allow));
         if protocol.reads_requests() && !knows_methods && rules.iter().all(empty) {
             let at = rules.first().map_or(rules.at, |rule| rule.at);
             self.error(
@@ -112,7 +112,7 @@ impl Reader {
             );
             return None;
         }
-        let read = |(index, rule): (usize, &At<AllowFile>)| {
+        let read = |(index, rule): (usize, &Spanned<AllowFile>)| {
             let path = format!("{path}.rules.{index}");
             let Some(allow) = &rule.allow else {
                 self.error("missing", rule.at, format!("`{path}.allow` is missing"));
@@ -121,7 +121,7 @@ impl Reader {
             self.rule(&format!("{path}.allow"), protocol, allow)
         };
         // `allow: {}` beside `allow_all_known_mcp_methods` has no further effect.
-        let says_more = |(_, rule): &(usize, &At<AllowFile>)| {
+        let says_more = |(_, rule): &(usize, &Spanned<AllowFile>)| {
             !(knows_methods && rule.allow.as_ref().is_some_and(|allow| says_nothing(allow)))
         };
         let read: Vec<Option<RequestRule>> = rules.iter().enumerate().filter(says_more).map(read).collect();
@@ -132,7 +132,7 @@ impl Reader {
         &mut self,
         path: &str,
         protocol: Protocol,
-        rules: &At<Vec<At<RuleFile>>>,
+        rules: &Spanned<Vec<Spanned<RuleFile>>>,
     ) -> Option<Vec<RequestRule>> {
         let path = format!("{path}.deny_rules");
         self.bounded(&path, rules.at, rules.len())?;
@@ -174,7 +174,7 @@ fn says_nothing(file: &RuleFile) -> bool {
 }
 
 /// The rules of a preset. `read-write` leaves DELETE out.
-fn preset(protocol: Protocol, access: &At<Access>) -> Vec<RequestRule> {
+fn preset(protocol: Protocol, access: &Spanned<Access>) -> Vec<RequestRule> {
     let words: &[&str] = match (protocol, access.value) {
         (_, Access::None) => &[],
         (_, Access::Full) => &["*"],

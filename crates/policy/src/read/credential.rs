@@ -1,6 +1,6 @@
 //! How credentials may be sent to an endpoint, and whether the endpoint supports that.
 
-use yaml::{At, Diagnostic, Span};
+use yaml::{Diagnostic, Span, Spanned};
 
 use super::Reader;
 use super::endpoint::is_on;
@@ -14,7 +14,7 @@ impl Reader {
         path: &str,
         protocol: Protocol,
         tls_skip: bool,
-        file: &At<EndpointFile>,
+        file: &Spanned<EndpointFile>,
     ) -> Option<CredentialUse> {
         let websocket = file.websocket_credential_rewrite.as_ref().filter(|at| at.value);
         let body = file.request_body_credential_rewrite.as_ref().filter(|at| at.value);
@@ -73,7 +73,7 @@ impl Reader {
     }
 
     fn signing(&mut self, path: &str, file: &EndpointFile) -> Option<Signature> {
-        let given = |text: &Option<At<String>>| text.clone().filter(|at| !at.is_empty());
+        let given = |text: &Option<Spanned<String>>| text.clone().filter(|at| !at.is_empty());
         let service = given(&file.signing_service);
         let region = given(&file.signing_region);
         let Some(scheme) = file.credential_signing.as_ref().filter(|at| at.value != Signing::None) else {

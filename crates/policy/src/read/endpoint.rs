@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use yaml::{At, Diagnostic, Span};
+use yaml::{Diagnostic, Span, Spanned};
 
 use super::Reader;
 use crate::file::{
@@ -18,7 +18,7 @@ const MAX_BODY_BYTES: u64 = 16 << 20;
 
 impl Reader {
     /// `None` after a problem was reported.
-    pub(super) fn endpoint(&mut self, path: &str, file: &At<EndpointFile>) -> Option<Endpoint> {
+    pub(super) fn endpoint(&mut self, path: &str, file: &Spanned<EndpointFile>) -> Option<Endpoint> {
         let protocol = file.protocol.as_ref().map_or(Protocol::Tunnel, |at| at.value);
         let host = self.endpoint_host(path, protocol, file);
         let ports = self.ports(path, file);
@@ -58,7 +58,7 @@ impl Reader {
         &mut self,
         path: &str,
         protocol: Protocol,
-        file: &At<EndpointFile>,
+        file: &Spanned<EndpointFile>,
     ) -> Option<HostPattern> {
         let Some(text) = file.host.as_ref().filter(|host| !host.is_empty()) else {
             let problem = if protocol == Protocol::Tcp {
@@ -79,8 +79,8 @@ impl Reader {
         Some(host)
     }
 
-    fn ports(&mut self, path: &str, file: &At<EndpointFile>) -> Option<Vec<u16>> {
-        let number = |port: &At<PolicyPort>| u16::try_from(port.get()).ok().filter(|port| *port != 0);
+    fn ports(&mut self, path: &str, file: &Spanned<EndpointFile>) -> Option<Vec<u16>> {
+        let number = |port: &Spanned<PolicyPort>| u16::try_from(port.get()).ok().filter(|port| *port != 0);
         let several = file.ports.as_ref().filter(|ports| !ports.is_empty());
         let single = file.port.as_ref().filter(|port| port.get() != 0);
         let Some(ports) = several else {
@@ -111,7 +111,7 @@ impl Reader {
         Some(read)
     }
 
-    fn scope(&mut self, path: &str, protocol: Protocol, text: &At<String>) -> Option<At<Pattern>> {
+    fn scope(&mut self, path: &str, protocol: Protocol, text: &Spanned<String>) -> Option<Spanned<Pattern>> {
         let path = format!("{path}.path");
         if !protocol.reads_requests() {
             if protocol != Protocol::Tcp {
@@ -122,11 +122,11 @@ impl Reader {
                 );
                 self.report(problem.label("without one, every path would pass"));
             }
-            return Some(At { value: Pattern::everything(crate::glob::Separator::Slash), at: text.at });
+            return Some(Spanned { value: Pattern::everything(crate::glob::Separator::Slash), at: text.at });
         }
         self.request_path(&path, text)?;
         match Pattern::scope(text) {
-            Ok(value) => Some(At { value, at: text.at }),
+            Ok(value) => Some(Spanned { value, at: text.at }),
             Err(error) => {
                 self.error("pattern", text.at, format!("`{path}` {error}"));
                 None
@@ -134,7 +134,7 @@ impl Reader {
         }
     }
 
-    fn tls(&mut self, path: &str, protocol: Protocol, file: &At<EndpointFile>) -> bool {
+    fn tls(&mut self, path: &str, protocol: Protocol, file: &Spanned<EndpointFile>) -> bool {
         let Some(tls) = &file.tls else { return false };
         match tls.value {
             Tls::Auto => {}
@@ -153,7 +153,7 @@ impl Reader {
         false
     }
 
-    fn enforcement(&mut self, path: &str, protocol: Protocol, file: &At<EndpointFile>) -> bool {
+    fn enforcement(&mut self, path: &str, protocol: Protocol, file: &Spanned<EndpointFile>) -> bool {
         let written = file.enforcement.as_ref().filter(|at| at.value != Enforcement::Unsaid);
         // SQL statements are not parsed, so there is nothing to enforce.
         let can_enforce = protocol != Protocol::Sql;
@@ -176,7 +176,7 @@ impl Reader {
         &mut self,
         path: &str,
         protocol: Protocol,
-        file: &At<EndpointFile>,
+        file: &Spanned<EndpointFile>,
     ) -> ProtocolSettings {
         let graphql = matches!(protocol, Protocol::Graphql | Protocol::Websocket);
         self.belongs(path, "persisted_queries", file.persisted_queries.as_ref(), graphql, protocol);
@@ -229,7 +229,14 @@ impl Reader {
         registered
     }
 
-    fn belongs<T>(&mut self, path: &str, key: &str, value: Option<&At<T>>, fits: bool, protocol: Protocol) {
+    fn belongs<T>(
+        &mut self,
+        path: &str,
+        key: &str,
+        value: Option<&Spanned<T>>,
+        fits: bool,
+        protocol: Protocol,
+    ) {
         // Protocol tcp has a message of its own.
         if let (Some(value), false, true) = (value, fits, protocol != Protocol::Tcp) {
             let named = if protocol == Protocol::Tunnel { "no protocol" } else { protocol.word() };
@@ -238,8 +245,8 @@ impl Reader {
     }
 
     /// tcp passes raw bytes: keys that need parsed requests contradict it.
-    fn keys_of_tcp(&mut self, path: &str, file: &At<EndpointFile>) {
-        let on = |flag: &Option<At<bool>>| flag.as_ref().filter(|at| at.value).map(|at| at.at);
+    fn keys_of_tcp(&mut self, path: &str, file: &Spanned<EndpointFile>) {
+        let on = |flag: &Option<Spanned<bool>>| flag.as_ref().filter(|at| at.value).map(|at| at.at);
         let given: [(&str, Option<Span>); 14] = [
             ("path", file.path.as_ref().filter(|text| !text.is_empty()).map(|at| at.at)),
             (
@@ -267,6 +274,6 @@ impl Reader {
     }
 }
 
-pub(super) fn is_on(flag: Option<&At<bool>>) -> bool {
+pub(super) fn is_on(flag: Option<&Spanned<bool>>) -> bool {
     flag.is_some_and(|at| at.value)
 }

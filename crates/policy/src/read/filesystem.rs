@@ -1,6 +1,6 @@
 //! The paths of a policy: absolute, plain, each once.
 
-use yaml::{At, Diagnostic};
+use yaml::{Diagnostic, Spanned};
 
 use super::Reader;
 use crate::file::FilesystemFile;
@@ -31,29 +31,29 @@ impl Reader {
         Filesystem { include_workdir: include_workdir.clone(), read_only, read_write }
     }
 
-    fn paths(&mut self, list: &str, paths: &[At<String>]) -> Vec<At<String>> {
+    fn paths(&mut self, list: &str, paths: &[Spanned<String>]) -> Vec<Spanned<String>> {
         paths.iter().filter_map(|path| self.path(list, path)).collect()
     }
 
-    fn path(&mut self, list: &str, path: &At<String>) -> Option<At<String>> {
+    fn path(&mut self, list: &str, path: &Spanned<String>) -> Option<Spanned<String>> {
         let problem = if !path.starts_with('/') {
             "must be absolute"
         } else if path.split('/').any(|component| component == "..") {
-            "must not hold `..`"
+            "must not contain `..`"
         } else if path.len() > MAX_PATH_BYTES {
             "must not be longer than 4096 bytes"
         } else if path.contains('\0') {
-            "must not hold a NUL"
+            "must not contain a NUL"
         } else {
             let components: Vec<&str> =
                 path.split('/').filter(|component| !matches!(*component, "" | ".")).collect();
-            return Some(At { value: format!("/{}", components.join("/")), at: path.at });
+            return Some(Spanned { value: format!("/{}", components.join("/")), at: path.at });
         };
         self.error("path", path.at, format!("a path of `filesystem_policy.{list}` {problem}"));
         None
     }
 
-    fn duplicates(&mut self, paths: &[At<String>]) {
+    fn duplicates(&mut self, paths: &[Spanned<String>]) {
         for (index, path) in paths.iter().enumerate() {
             if let Some(first) = paths[..index].iter().find(|first| first.value == path.value) {
                 let problem = Diagnostic::warning(
@@ -67,7 +67,7 @@ impl Reader {
     }
 
     /// Rights add up: what may be written through one entry is not made read-only by another.
-    fn writable_after_all(&mut self, read_only: &[At<String>], read_write: &[At<String>]) {
+    fn writable_after_all(&mut self, read_only: &[Spanned<String>], read_write: &[Spanned<String>]) {
         for path in read_only {
             if let Some(writable) = read_write.iter().find(|writable| beneath(path, writable)) {
                 let message = format!("`{}` stays writable, because `{}` is", path.value, writable.value);

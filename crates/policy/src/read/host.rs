@@ -1,6 +1,6 @@
 //! Hosts of endpoints: a name, an address, or a pattern that is narrow enough to belong to one owner.
 
-use yaml::{At, Diagnostic};
+use yaml::{Diagnostic, Spanned};
 
 use super::Reader;
 use crate::address::{classify, parse_literal, unmap};
@@ -10,7 +10,7 @@ use crate::model::HostPattern;
 
 impl Reader {
     /// `None` after a problem was reported.
-    pub(super) fn host(&mut self, path: &str, host: &At<String>) -> Option<HostPattern> {
+    pub(super) fn host(&mut self, path: &str, host: &Spanned<String>) -> Option<HostPattern> {
         let text = host.to_ascii_lowercase();
         let read = if text.contains('*') { pattern(&text) } else { plain(&text) };
         match read {

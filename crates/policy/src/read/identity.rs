@@ -1,6 +1,6 @@
 //! The user of processes: never root, and no name but `sandbox`.
 
-use yaml::At;
+use yaml::Spanned;
 
 use super::Reader;
 use crate::file::{ProcessFile, UserOrGroup};
@@ -15,9 +15,9 @@ impl Reader {
         }
     }
 
-    fn identity(&mut self, key: &str, text: Option<&At<UserOrGroup>>) -> Option<At<RunAs>> {
-        let At { value: UserOrGroup(value), at } = text?;
-        let text = At { value: value.as_str(), at: *at };
+    fn identity(&mut self, key: &str, text: Option<&Spanned<UserOrGroup>>) -> Option<Spanned<RunAs>> {
+        let Spanned { value: UserOrGroup(value), at } = text?;
+        let text = Spanned { value: value.as_str(), at: *at };
         let plain_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let identity = match text.value.parse() {
             Ok(number) if plain_number && number != 0 && number != u32::MAX => Some(RunAs::Number(number)),
@@ -32,6 +32,6 @@ impl Reader {
             };
             self.error("identity", text.at, message);
         }
-        identity.map(|value| At { value, at: text.at })
+        identity.map(|value| Spanned { value, at: text.at })
     }
 }

@@ -1,6 +1,6 @@
 //! Middlewares: what runs, in which order, on which hosts.
 
-use yaml::{At, Diagnostic, Map};
+use yaml::{Diagnostic, Map, Spanned};
 
 use super::Reader;
 use crate::file::{MiddlewareFile, OnError, SelectorFile};
@@ -27,7 +27,7 @@ impl Reader {
             let Some(middleware) = self.middleware(key, file) else { continue };
             if let Some(same) = read.iter().find(|known| known.order == middleware.order) {
                 let message = format!(
-                    "`network_middlewares.{}.order` is {}, as that of another",
+                    "`network_middlewares.{}.order` is {}, which another middleware has too",
                     key.value, same.order
                 );
                 let problem =
@@ -41,7 +41,7 @@ impl Reader {
         read
     }
 
-    fn middleware(&mut self, key: &At<String>, file: &MiddlewareFile) -> Option<Middleware> {
+    fn middleware(&mut self, key: &Spanned<String>, file: &MiddlewareFile) -> Option<Middleware> {
         let MiddlewareFile { name, middleware, order, config, on_error, endpoints } = file;
         let path = format!("network_middlewares.{}", key.value);
         if middleware.is_empty() {
@@ -70,8 +70,8 @@ impl Reader {
     fn selectors(
         &mut self,
         path: &str,
-        key: &At<String>,
-        file: Option<&At<SelectorFile>>,
+        key: &Spanned<String>,
+        file: Option<&Spanned<SelectorFile>>,
     ) -> Option<(Vec<Pattern>, Vec<Pattern>)> {
         let Some(file) = file.filter(|file| !file.include.is_empty()) else {
             let at = file.map_or(key.at, |file| file.at);
@@ -91,7 +91,7 @@ impl Reader {
         Some((include, exclude))
     }
 
-    fn selector_list(&mut self, path: &str, texts: &[At<String>]) -> Option<Vec<Pattern>> {
+    fn selector_list(&mut self, path: &str, texts: &[Spanned<String>]) -> Option<Vec<Pattern>> {
         let read: Vec<Option<Pattern>> = texts
             .iter()
             .map(|text| {
@@ -137,7 +137,7 @@ impl Reader {
             };
             if middleware.include.iter().any(may_match) && !middleware.exclude.iter().any(matches_all) {
                 let message = format!(
-                    "middleware `{}` must see what goes to {}, which is never read",
+                    "middleware `{}` must inspect requests to {}, which pass without inspection",
                     middleware.name,
                     endpoint.selector()
                 );

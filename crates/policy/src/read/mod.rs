@@ -21,7 +21,7 @@ pub(crate) use endpoint::DEFAULT_BODY_BYTES;
 pub(crate) use filesystem::beneath;
 pub(crate) use rule::WEBSOCKET_TEXT;
 use yaml::{
-    At, Decoder, Diagnostic, MapEntry, Node, ParseLimits, Shape, SourceId, Sources, Span, Value, parse,
+    Decoder, Diagnostic, MapEntry, Node, ParseLimits, Shape, SourceId, Sources, Span, Spanned, Value, parse,
 };
 
 use crate::file::{Compatibility, PolicyFile};
@@ -106,7 +106,7 @@ impl Reader {
         Policy {
             at,
             filesystem: filesystem_policy.as_ref().map(|file| self.filesystem(file)).unwrap_or_default(),
-            landlock: landlock.unwrap_or(At { value: Compatibility::BestEffort, at }),
+            landlock: landlock.unwrap_or(Spanned { value: Compatibility::BestEffort, at }),
             process: process.as_ref().map_or_else(ProcessIdentity::default, |file| self.process(file)),
             middlewares: self.middlewares(network_middlewares, &networks),
             networks,

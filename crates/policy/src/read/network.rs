@@ -1,6 +1,6 @@
 //! Network rules: which programs, which endpoints.
 
-use yaml::{At, Map};
+use yaml::{Map, Spanned};
 
 use super::Reader;
 use crate::file::{BinaryFile, NetworkFile};
@@ -20,7 +20,7 @@ impl Reader {
         file.iter().map(|(key, network)| self.network(key, network)).collect()
     }
 
-    fn network(&mut self, key: &At<String>, file: &NetworkFile) -> NetworkRule {
+    fn network(&mut self, key: &Spanned<String>, file: &NetworkFile) -> NetworkRule {
         let NetworkFile { name, endpoints, binaries } = file;
         let path = format!("network_policies.{}", key.value);
         let reserved = name.as_ref().filter(|name| name.starts_with(PROVIDER_PREFIX));
@@ -47,8 +47,8 @@ impl Reader {
         }
     }
 
-    fn binaries(&mut self, path: &str, files: &[At<BinaryFile>]) -> Vec<At<Pattern>> {
-        let mut read: Vec<At<Pattern>> = Vec::new();
+    fn binaries(&mut self, path: &str, files: &[Spanned<BinaryFile>]) -> Vec<Spanned<Pattern>> {
+        let mut read: Vec<Spanned<Pattern>> = Vec::new();
         for (index, file) in files.iter().enumerate() {
             let BinaryFile { path: binary, harness } = &file.value;
             let path = format!("{path}.binaries.{index}");
@@ -59,12 +59,12 @@ impl Reader {
             if read.iter().any(|known| known.value == pattern) {
                 self.warn("duplicate", binary.at, format!("`{pattern}` is listed twice"));
             }
-            read.push(At { value: pattern, at: binary.at });
+            read.push(Spanned { value: pattern, at: binary.at });
         }
         read
     }
 
-    fn binary(&mut self, path: &str, binary: &At<String>) -> Option<Pattern> {
+    fn binary(&mut self, path: &str, binary: &Spanned<String>) -> Option<Pattern> {
         if binary.is_empty() {
             self.error("binary", binary.at, format!("`{path}.path` is empty"));
             return None;

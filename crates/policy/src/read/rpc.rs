@@ -1,6 +1,6 @@
 //! Rules of JSON-RPC and MCP, and the methods that MCP is known to have.
 
-use yaml::{At, Diagnostic, Span};
+use yaml::{Diagnostic, Span, Spanned};
 
 use super::Reader;
 use crate::file::{EndpointFile, Matcher, Protocol, RuleFile};
@@ -53,7 +53,12 @@ fn narrows_tools(rule: &RpcRule) -> bool {
 }
 
 impl Reader {
-    pub(super) fn rpc(&mut self, path: &str, protocol: Protocol, file: &At<RuleFile>) -> Option<RpcRule> {
+    pub(super) fn rpc(
+        &mut self,
+        path: &str,
+        protocol: Protocol,
+        file: &Spanned<RuleFile>,
+    ) -> Option<RpcRule> {
         let is_mcp = protocol == Protocol::Mcp;
         let keys: &[&str] = if is_mcp { &["method", "tool", "params"] } else { &["method", "params"] };
         self.only(path, protocol, file, keys);
@@ -114,7 +119,7 @@ impl Reader {
         path: &str,
         protocol: Protocol,
         at: Span,
-        method: Option<&At<String>>,
+        method: Option<&Spanned<String>>,
     ) -> Option<Pattern> {
         let method = self.required(path, "method", at, method, "*")?;
         if method.value == "*" {

@@ -1,7 +1,7 @@
 //! Allow and deny rules. Which keys a rule has depends on the protocol; other keys are refused, because a rule that is
 //! narrower or wider than it looks is worse than none.
 
-use yaml::{At, Span};
+use yaml::{Span, Spanned};
 
 use super::Reader;
 use crate::canonical::{CanonicalPath, EncodedSlash};
@@ -17,7 +17,7 @@ impl Reader {
         &mut self,
         path: &str,
         protocol: Protocol,
-        file: &At<RuleFile>,
+        file: &Spanned<RuleFile>,
     ) -> Option<RequestRule> {
         let on = match protocol {
             Protocol::Websocket if speaks_graphql(file) => {
@@ -32,7 +32,7 @@ impl Reader {
         Some(RequestRule { at: RuleSpan(file.at), on })
     }
 
-    fn http(&mut self, path: &str, protocol: Protocol, file: &At<RuleFile>) -> Option<HttpRule> {
+    fn http(&mut self, path: &str, protocol: Protocol, file: &Spanned<RuleFile>) -> Option<HttpRule> {
         self.only(path, protocol, file, &["method", "path", "query"]);
         let method = self.required(path, "method", file.at, file.method.as_ref(), "*");
         let pattern = self.required(path, "path", file.at, file.path.as_ref(), "**");
@@ -48,7 +48,7 @@ impl Reader {
         Some(HttpRule { method: method?, path: pattern?, query })
     }
 
-    fn method(&mut self, path: &str, protocol: Protocol, method: &At<String>) -> Option<Method> {
+    fn method(&mut self, path: &str, protocol: Protocol, method: &Spanned<String>) -> Option<Method> {
         let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'+-.^_`|~".contains(&byte);
         if method.value == "*" {
             return Some(Method::Any);
@@ -74,7 +74,7 @@ impl Reader {
     }
 
     /// A pattern for request paths, as endpoints and rules have them.
-    pub(super) fn request_path(&mut self, path: &str, text: &At<String>) -> Option<Pattern> {
+    pub(super) fn request_path(&mut self, path: &str, text: &Spanned<String>) -> Option<Pattern> {
         let pattern = match Pattern::glob(text, Separator::Slash) {
             Ok(pattern) => pattern,
             Err(error) => {
@@ -104,7 +104,7 @@ impl Reader {
     }
 
     /// Patterns for query values and names stop at dots.
-    pub(super) fn name_pattern(&mut self, path: &str, text: &At<String>) -> Option<Pattern> {
+    pub(super) fn name_pattern(&mut self, path: &str, text: &Spanned<String>) -> Option<Pattern> {
         match Pattern::glob(text, Separator::Dot) {
             Ok(pattern) => Some(pattern),
             Err(error) => {
@@ -114,7 +114,7 @@ impl Reader {
         }
     }
 
-    fn graphql(&mut self, path: &str, protocol: Protocol, file: &At<RuleFile>) -> Option<GraphqlRule> {
+    fn graphql(&mut self, path: &str, protocol: Protocol, file: &Spanned<RuleFile>) -> Option<GraphqlRule> {
         self.only(path, protocol, file, &["operation_type", "operation_name", "fields"]);
         let kind = self.required(path, "operation_type", file.at, file.operation_type.as_ref(), "query")?;
         let known = match kind.as_str() {
@@ -137,7 +137,7 @@ impl Reader {
         Some(GraphqlRule { operation_type: kind.value.clone(), operation_name: name, fields })
     }
 
-    fn sql(&mut self, path: &str, file: &At<RuleFile>) -> Option<RuleSubject> {
+    fn sql(&mut self, path: &str, file: &Spanned<RuleFile>) -> Option<RuleSubject> {
         self.only(path, Protocol::Sql, file, &["command"]);
         let command = self.required(path, "command", file.at, file.command.as_ref(), "*")?;
         Some(RuleSubject::Sql { command: command.to_ascii_uppercase() })
@@ -148,9 +148,9 @@ impl Reader {
         path: &str,
         key: &str,
         at: Span,
-        value: Option<&'a At<String>>,
+        value: Option<&'a Spanned<String>>,
         example: &str,
-    ) -> Option<&'a At<String>> {
+    ) -> Option<&'a Spanned<String>> {
         if value.is_none_or(|value| value.is_empty()) {
             let message = format!("`{path}.{key}` is missing; without it the rule never applies");
             let problem = yaml::Diagnostic::error("missing", at, message);

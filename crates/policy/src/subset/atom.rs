@@ -1,6 +1,6 @@
 //! One endpoint, port and program of the inner policy, and the endpoints of the outer policy that matter to it.
 
-use yaml::At;
+use yaml::Spanned;
 
 use crate::glob::{Pattern, ProofBudget};
 use crate::model::Endpoint;
@@ -25,5 +25,5 @@ pub(super) struct OuterEndpoints<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
     pub(super) endpoint: &'a Endpoint,
-    pub(super) binaries: &'a [At<Pattern>],
+    pub(super) binaries: &'a [Spanned<Pattern>],
 }

@@ -1,6 +1,6 @@
 //! Paths within paths, compared as written. The sandbox resolves symbolic links when it mounts them.
 
-use yaml::At;
+use yaml::Spanned;
 
 use super::widening::Widening;
 use crate::baseline;
@@ -26,11 +26,11 @@ pub(super) fn check(inner: &Filesystem, outer: &Filesystem) -> Result<(), Wideni
     Ok(())
 }
 
-fn paths(list: &[At<String>]) -> impl Iterator<Item = &str> {
+fn paths(list: &[Spanned<String>]) -> impl Iterator<Item = &str> {
     list.iter().map(|path| path.as_str())
 }
 
-fn within(list: &[At<String>], allowed: &[&str], verb: &str) -> Result<(), Widening> {
+fn within(list: &[Spanned<String>], allowed: &[&str], verb: &str) -> Result<(), Widening> {
     match list.iter().find(|path| !allowed.iter().any(|directory| beneath(path, directory))) {
         Some(path) => Err(Widening::new(
             path.at,

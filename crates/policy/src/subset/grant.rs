@@ -54,8 +54,10 @@ fn tunnel(atom: &Atom<'_>, readers: &[Reader<'_>], inner: &[NetworkRule]) -> Res
         let mirrored = endpoints(inner)
             .any(|(mirror, rule)| mirror.protocol.reads_requests() && mirrors(mirror, rule, reader, atom));
         if !mirrored {
-            let message =
-                format!("{} passes unread what the organisation's policy reads", atom.endpoint.selector());
+            let message = format!(
+                "{} passes without inspection, but the organisation's policy inspects it",
+                atom.endpoint.selector()
+            );
             return Err(Widening::beyond(atom.endpoint.at, reader.endpoint.at, message));
         }
     }

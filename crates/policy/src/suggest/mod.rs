@@ -18,7 +18,7 @@ use crate::host::Host;
 use crate::message::{Operation, Operations};
 use crate::model::{Endpoint, Policy};
 use crate::query::Query;
-use write::{Addition, Asked};
+use write::{Addition, DeniedRequest};
 
 /// Something that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,11 +93,13 @@ fn addition<'a>(
         forbidden(like, method, path)?;
     }
     let asked = match (like, &attempt.request, path) {
-        (Some(like), Some((method, _)), Some(path)) if like.protocol.reads_requests() => Some(Asked {
-            method: method.to_ascii_uppercase(),
-            path: path.as_str().to_owned(),
-            operation: attempt.operation.clone().filter(|_| like.protocol.reads_bodies()),
-        }),
+        (Some(like), Some((method, _)), Some(path)) if like.protocol.reads_requests() => {
+            Some(DeniedRequest {
+                method: method.to_ascii_uppercase(),
+                path: path.as_str().to_owned(),
+                operation: attempt.operation.clone().filter(|_| like.protocol.reads_bodies()),
+            })
+        }
         _ => None,
     };
     Ok(Addition {

@@ -21,12 +21,12 @@ pub(super) struct Addition<'a> {
     pub(super) port: u16,
     /// The endpoint whose settings it must share.
     pub(super) like: Option<&'a Endpoint>,
-    pub(super) asked: Vec<Asked>,
+    pub(super) asked: Vec<DeniedRequest>,
     pub(super) encoded_slash: bool,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct DeniedRequest {
     pub(super) method: String,
     pub(super) path: String,
     /// If the rules read bodies.

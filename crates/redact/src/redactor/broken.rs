@@ -17,7 +17,7 @@ const ESCAPED: &[&[u8]] =
 const AFTER_BACKSLASH: &[&[u8]] = &[b"n", b"r", b"t", b"u000a", b"u000d", b"u0009", b"x0a", b"x0d"];
 
 /// Bytes without what breaks values.
-pub(super) struct Joined {
+pub(super) struct JoinedBytes {
     pub(super) bytes: Vec<u8>,
     /// Where each unbroken run was.
     runs: Vec<Run>,
@@ -32,7 +32,7 @@ struct Run {
     width: usize,
 }
 
-impl Joined {
+impl JoinedBytes {
     fn run_at(&self, at: usize) -> (&Run, usize) {
         let next = self.runs.partition_point(|run| run.joined <= at);
         (&self.runs[next - 1], next)
@@ -58,8 +58,8 @@ impl Joined {
     }
 }
 
-pub(super) fn join(bytes: &[u8]) -> Joined {
-    let mut joined = Joined { bytes: Vec::with_capacity(bytes.len()), runs: Vec::new() };
+pub(super) fn join(bytes: &[u8]) -> JoinedBytes {
+    let mut joined = JoinedBytes { bytes: Vec::with_capacity(bytes.len()), runs: Vec::new() };
     let mut at = 0;
     let mut was_broken = true;
     while at < bytes.len() {

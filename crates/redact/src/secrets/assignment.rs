@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::name::{self, Naming};
+use super::name::{self, NameHint};
 use super::{Confidence, SecretMatch, randomness};
 use crate::rule;
 use crate::steps;
@@ -65,8 +65,8 @@ pub(super) fn of_curl(text: &str, hit: Range<usize>) -> Option<SecretMatch> {
     let word = text[start..hit.end + line.len()].bytes().take_while(|byte| !ends_bare_value(*byte)).count();
     let colon = text[start..start + word].find(':')?;
     let range = start + colon + 1..start + word;
-    let is_secret = is_secret_value(&text[range.clone()], Naming::Password, Style::Quoted);
-    is_secret.then(|| secret(Naming::Password, range))
+    let is_secret = is_secret_value(&text[range.clone()], NameHint::Password, Style::Quoted);
+    is_secret.then(|| secret(NameHint::Password, range))
 }
 
 /// For callers that know the field: the whole value is one.
@@ -75,10 +75,10 @@ pub(super) fn in_field(field: &str, value: &str) -> Option<SecretMatch> {
     is_secret_value(value, naming, Style::Quoted).then(|| secret(naming, 0..value.len()))
 }
 
-fn secret(naming: Naming, range: Range<usize>) -> SecretMatch {
+fn secret(naming: NameHint, range: Range<usize>) -> SecretMatch {
     let format = match naming {
-        Naming::Password => rule::secret::PASSWORD_ASSIGNMENT.name(),
-        Naming::Generated => rule::secret::SECRET_ASSIGNMENT.name(),
+        NameHint::Password => rule::secret::PASSWORD_ASSIGNMENT.name(),
+        NameHint::Generated => rule::secret::SECRET_ASSIGNMENT.name(),
     };
     SecretMatch { format, confidence: Confidence::Structural, range }
 }
@@ -210,9 +210,9 @@ fn is_environment_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-fn is_secret_value(value: &str, naming: Naming, style: Style) -> bool {
+fn is_secret_value(value: &str, naming: NameHint, style: Style) -> bool {
     // The cheap checks that decide most values come first; the others read the value several times.
-    if naming == Naming::Generated && !value.bytes().any(|byte| byte.is_ascii_digit()) {
+    if naming == NameHint::Generated && !value.bytes().any(|byte| byte.is_ascii_digit()) {
         return false;
     }
     if value.len() > MAX_VALUE || value.starts_with("[REDACTED") || is_reference(value, style) {
@@ -222,9 +222,9 @@ fn is_secret_value(value: &str, naming: Naming, style: Style) -> bool {
         return false;
     }
     match (naming, style) {
-        (Naming::Password, Style::Environment) => value.len() >= MIN_PASSWORD,
-        (Naming::Password, _) => value.len() >= MIN_VALUE && randomness::is_mixed(value),
-        (Naming::Generated, _) => {
+        (NameHint::Password, Style::Environment) => value.len() >= MIN_PASSWORD,
+        (NameHint::Password, _) => value.len() >= MIN_VALUE && randomness::is_mixed(value),
+        (NameHint::Generated, _) => {
             value.len() >= MIN_VALUE
                 && randomness::is_mixed(value)
                 && randomness::entropy(value) >= if value.len() < 12 { 2.75 } else { MIN_ENTROPY }

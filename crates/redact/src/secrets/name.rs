@@ -162,14 +162,14 @@ const HARMLESS_BEFORE_TOKEN: &[&str] = &[
 
 /// How much a name says about its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Naming {
+pub(super) enum NameHint {
     /// `password` and similar names: the value is a secret, however simple it is.
     Password,
     /// `token`, `secret`, `api_key`: the value should look generated.
     Generated,
 }
 
-pub(super) fn naming(identifier: &str) -> Option<Naming> {
+pub(super) fn naming(identifier: &str) -> Option<NameHint> {
     let words = words(identifier);
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
     while let Some(last) = words.last() {
@@ -182,17 +182,19 @@ pub(super) fn naming(identifier: &str) -> Option<Naming> {
     let previous = before.last().copied();
     match *head {
         "password" | "passwd" | "passphrase" | "passcode" | "pwd" | "sshpass" | "pgpassword"
-        | "dbpassword" | "userpassword" => (previous != Some("no")).then_some(Naming::Password),
+        | "dbpassword" | "userpassword" => (previous != Some("no")).then_some(NameHint::Password),
         "pass" => {
             matches!(previous?, "db" | "smtp" | "mysql" | "user" | "postgres" | "redis" | "ftp" | "mail")
-                .then_some(Naming::Password)
+                .then_some(NameHint::Password)
         }
-        "key" => KEY_KINDS.contains(&previous?).then_some(Naming::Generated),
+        "key" => KEY_KINDS.contains(&previous?).then_some(NameHint::Generated),
         "token" if previous.is_some_and(|word| HARMLESS_BEFORE_TOKEN.contains(&word)) => None,
-        "base" => (previous == Some("key")).then_some(Naming::Generated),
-        "data" => (previous == Some("key") && before.first() == Some(&"client")).then_some(Naming::Generated),
-        "auth" => identifier.ends_with("_auth").then_some(Naming::Generated),
-        word => HEADS.contains(&word).then_some(Naming::Generated),
+        "base" => (previous == Some("key")).then_some(NameHint::Generated),
+        "data" => {
+            (previous == Some("key") && before.first() == Some(&"client")).then_some(NameHint::Generated)
+        }
+        "auth" => identifier.ends_with("_auth").then_some(NameHint::Generated),
+        word => HEADS.contains(&word).then_some(NameHint::Generated),
     }
 }
 
@@ -222,7 +224,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(names: &[&str], expected: Option<Naming>) {
+    fn check(names: &[&str], expected: Option<NameHint>) {
         for name in names {
             assert_eq!(naming(name), expected, "{name}");
         }
@@ -232,15 +234,15 @@ mod tests {
     fn names_of_secrets() {
         check(
             &["DB_PASSWORD", "password", "dbPassword", "smtp_pass", "PASSWORD2", "admin-password"],
-            Some(Naming::Password),
+            Some(NameHint::Password),
         );
         check(
             &["api_key", "apiKey", "X-Api-Key", "clientSecret", "AWS_SECRET_ACCESS_KEY", "token"],
-            Some(Naming::Generated),
+            Some(NameHint::Generated),
         );
         check(
             &["secret_key_base", "GITHUB_TOKEN", "STRIPE_SECRET_KEY_LIVE", "client-key-data", "_auth"],
-            Some(Naming::Generated),
+            Some(NameHint::Generated),
         );
     }
 

@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 pub struct Doctor {
     pub facts: Facts,
     pub checks: Vec<Check>,
-    pub trial: Trial,
+    pub trial: TrialSandbox,
 }
 
 /// A small sandbox with every layer, started for the purpose.
 #[derive(Debug)]
-pub enum Trial {
+pub enum TrialSandbox {
     /// It started and was proven; how long that took, and what it enforces.
     Works { description: Description, proof: Proof, start: Duration, prove: Duration },
     /// It did not start; the error message.
@@ -35,7 +35,7 @@ pub enum Trial {
 impl Doctor {
     /// Whether a sandbox can be started here.
     pub fn is_healthy(&self) -> bool {
-        matches!(self.trial, Trial::Works { .. })
+        matches!(self.trial, TrialSandbox::Works { .. })
             && self.checks.iter().all(|check| check.state != CheckState::Bad)
     }
 }
@@ -64,14 +64,14 @@ fn try_cgroup() -> CgroupFact {
     CgroupFact { kept, why_not }
 }
 
-fn try_sandbox(scratch: &Path, init: InitProgram) -> Trial {
+fn try_sandbox(scratch: &Path, init: InitProgram) -> TrialSandbox {
     match run_trial(scratch, init) {
         Ok(trial) => trial,
-        Err(message) => Trial::Fails { message },
+        Err(message) => TrialSandbox::Fails { message },
     }
 }
 
-fn run_trial(scratch: &Path, init: InitProgram) -> Result<Trial, String> {
+fn run_trial(scratch: &Path, init: InitProgram) -> Result<TrialSandbox, String> {
     let scratch = std::fs::canonicalize(scratch).map_err(|e| format!("{}: {e}", scratch.display()))?;
     let base = scratch.join(format!("doctor-{}", std::process::id()));
     let lower = base.join("lower");
@@ -83,7 +83,7 @@ fn run_trial(scratch: &Path, init: InitProgram) -> Result<Trial, String> {
     Ok(trial)
 }
 
-fn start_trial(base: &Path, lower: PathBuf, init: InitProgram) -> Result<Trial, String> {
+fn start_trial(base: &Path, lower: PathBuf, init: InitProgram) -> Result<TrialSandbox, String> {
     let mut spec = SandboxSpec::new(base.join("state"));
     spec.init = init;
     // The trial finds out what is available, so it requires nothing.
@@ -100,5 +100,5 @@ fn start_trial(base: &Path, lower: PathBuf, init: InitProgram) -> Result<Trial, 
     let prove = started.elapsed();
     let description = sandbox.describe().clone();
     sandbox.close().map_err(|e| e.to_string())?;
-    Ok(Trial::Works { description, proof, start, prove })
+    Ok(TrialSandbox::Works { description, proof, start, prove })
 }

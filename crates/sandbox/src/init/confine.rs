@@ -8,7 +8,7 @@ use crate::defences::Defences;
 use crate::describe::{Description, IsolationMechanism, Limit, SandboxPart, Status};
 use crate::identity::Mapping;
 use crate::spec::{SandboxLimits, SandboxSpec, SystemCalls};
-use crate::step::{AtStep, StartStep, StepError};
+use crate::step::{StartStep, StepContext, StepError};
 use crate::sys;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};

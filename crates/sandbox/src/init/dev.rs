@@ -2,7 +2,7 @@
 
 use super::mount_point::{self, TargetKind};
 use super::root;
-use crate::step::{AtStep, StartStep, StepError};
+use crate::step::{StartStep, StepContext, StepError};
 use rustix::mount::FsOpenFlags;
 use std::io;
 use std::os::fd::OwnedFd;

@@ -4,7 +4,7 @@
 use super::{dev, layout};
 use crate::describe::{IsolationMechanism, SandboxPart, Status};
 use crate::spec::{LandlockRequirement, MountKind, SandboxSpec};
-use crate::step::{AtStep, StartStep, StepError};
+use crate::step::{StartStep, StepContext, StepError};
 use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd, Ruleset,
     RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,

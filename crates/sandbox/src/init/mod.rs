@@ -29,7 +29,7 @@ use crate::describe::{Description, IsolationMechanism};
 use crate::identity::Mapping;
 use crate::message::{InitReport, InitRequest};
 use crate::spec::SandboxSpec;
-use crate::step::{AtStep, StartStep, StepError};
+use crate::step::{StartStep, StepContext, StepError};
 use crate::sys::{self, CloneOutcome};
 use rustix::fs::{Mode, OFlags};
 use sources::Sources;

@@ -8,7 +8,7 @@ use super::views::View;
 use super::views::ViewFact;
 use super::{layout, root, views};
 use crate::spec::{Mount, MountKind, SandboxIdentity, SandboxSpec};
-use crate::step::{AtStep, StartStep, StepError};
+use crate::step::{StartStep, StepContext, StepError};
 use rustix::fs::Mode;
 use std::collections::BTreeSet;
 use std::io;

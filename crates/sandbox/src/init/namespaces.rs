@@ -5,7 +5,7 @@ use crate::describe::IsolationMechanism;
 use crate::identity::Mapping;
 use crate::message::{InitReport, InitRequest};
 use crate::spec::{SandboxIdentity, SandboxSpec};
-use crate::step::{AtStep, StartStep, StepError};
+use crate::step::{StartStep, StepContext, StepError};
 use crate::sys;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Gid, Signal, Uid};

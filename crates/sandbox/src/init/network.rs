@@ -3,7 +3,7 @@
 use crate::channel;
 use crate::message::InitReport;
 use crate::spec::{LocalRange, SandboxNetwork, SocketKind, SocketSpec};
-use crate::step::{AtStep, StartStep, StepError};
+use crate::step::{StartStep, StepContext, StepError};
 use crate::sys;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};

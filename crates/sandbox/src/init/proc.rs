@@ -5,7 +5,7 @@ use super::mount_point::{self, ReadOnly, TargetKind};
 use super::root;
 use crate::defences::Defences;
 use crate::describe::IsolationMechanism;
-use crate::step::{AtStep, StartStep, StepError};
+use crate::step::{StartStep, StepContext, StepError};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::FsOpenFlags;
 use std::io;

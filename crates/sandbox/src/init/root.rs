@@ -1,7 +1,7 @@
 //! The new root: an empty file system in memory that only gets what the spec lists.
 
 use super::mount_point;
-use crate::step::{AtStep, StartStep, StepError};
+use crate::step::{StartStep, StepContext, StepError};
 use crate::sys::{self, MountAttributes};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, UnmountFlags};

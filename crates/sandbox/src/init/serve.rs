@@ -7,7 +7,7 @@ use super::probe;
 use crate::channel;
 use crate::command_exit::CommandExit;
 use crate::message::{ExecRequest, InitReport, InitRequest, Stream};
-use crate::step::{AtStep, StartStep, StepError};
+use crate::step::{StartStep, StepContext, StepError};
 use crate::sys;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
@@ -111,7 +111,7 @@ impl Listener {
         Ok(Some(pid))
     }
 
-    /// Kills what belongs to no command that is known: an adopter that was killed left it.
+    /// Kills processes that belong to no known command. They are left when an adopter is killed.
     fn kill_orphans(&self) {
         let known = self.trees.iter().map(|tree| tree.adopter).chain(self.commands.keys().copied());
         command_tree::kill_below(&BTreeSet::from([1]), &known.collect());
@@ -165,7 +165,7 @@ impl Listener {
 
     fn reap(&mut self, control: &UnixStream) -> io::Result<()> {
         let mut drained = [0; 1024];
-        // Only empties the descriptor; several ends may have become one signal, so the loop below asks.
+        // Only empties the descriptor. Several exits may arrive as one signal, so the loop below asks for each.
         let _ = rustix::io::read(&self.child_ended, &mut drained);
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             let pid = pid.as_raw_nonzero().get();

@@ -7,7 +7,7 @@ use super::mount_point::{self, ReadOnly};
 use crate::identity::Mapping;
 use crate::spec::{MountKind, SandboxSpec};
 use crate::state_directory;
-use crate::step::{AtStep, StartStep, StepError};
+use crate::step::{StartStep, StepContext, StepError};
 use rustix::fs::{Mode, OFlags, ResolveFlags, Stat};
 use std::io;
 use std::os::fd::OwnedFd;

@@ -1,7 +1,7 @@
 //! A cgroup of its own for a sandbox, in version two if it is delegated to us, else in version one, else none. It is made
 //! before `__init` unshares anything, holds everything that the sandbox ever starts, and goes when all of that is gone.
 
-use super::Exceeded;
+use super::LimitExceeded;
 use super::hierarchy::{self, Hierarchy, Version};
 use crate::describe::Limit;
 use crate::spec::SandboxLimits;
@@ -10,13 +10,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// One limit that a controller enforces.
-struct Kept {
+struct EnforcedLimit {
     limit: Limit,
     directory: PathBuf,
     version: Version,
 }
 
-impl Kept {
+impl EnforcedLimit {
     /// How often the kernel refused or killed something.
     fn count(&self) -> u64 {
         match (self.limit, self.version) {
@@ -29,7 +29,7 @@ impl Kept {
 }
 
 pub(crate) struct Cgroup {
-    kept: Vec<Kept>,
+    kept: Vec<EnforcedLimit>,
     directories: Vec<PathBuf>,
     why_not: String,
 }
@@ -64,14 +64,15 @@ impl Cgroup {
         &mut self,
         hierarchy: &Hierarchy,
         name: &str,
-        wanted: &[Wanted],
+        wanted: &[RequestedLimit],
         note: &mut impl FnMut(&Path) -> io::Result<()>,
     ) {
-        let offered: Vec<Wanted> = match hierarchy.version {
+        let offered: Vec<RequestedLimit> = match hierarchy.version {
             Version::Two => wanted.to_vec(),
             // A separate hierarchy for their number would be one more to create and remove.
             Version::One => {
-                let has = |want: &&Wanted| hierarchy.controllers.iter().any(|name| name == want.controller);
+                let has =
+                    |want: &&RequestedLimit| hierarchy.controllers.iter().any(|name| name == want.controller);
                 let wanted = wanted.iter().filter(|want| want.limit != Limit::Processes);
                 wanted.filter(has).copied().collect()
             }
@@ -97,12 +98,16 @@ impl Cgroup {
     }
 
     /// Keeps the directory if at least one controller works in it.
-    fn fill(&mut self, version: Version, directory: &Path, offered: &[Wanted]) {
+    fn fill(&mut self, version: Version, directory: &Path, offered: &[RequestedLimit]) {
         let before = self.kept.len();
         for want in offered {
             match want.write(version, directory) {
                 Ok(()) => {
-                    self.kept.push(Kept { limit: want.limit, directory: directory.to_path_buf(), version });
+                    self.kept.push(EnforcedLimit {
+                        limit: want.limit,
+                        directory: directory.to_path_buf(),
+                        version,
+                    });
                 }
                 Err(e) => {
                     self.why_not =
@@ -121,7 +126,7 @@ impl Cgroup {
     /// The files that a process writes to in order to enter the cgroup with everything that it will start. A single
     /// thread that moves itself costs nothing; moving another process makes the kernel wait for every processor.
     pub(crate) fn admissions(&self) -> Vec<PathBuf> {
-        let file = |kept: &Kept| match kept.version {
+        let file = |kept: &EnforcedLimit| match kept.version {
             Version::One => kept.directory.join("tasks"),
             Version::Two => kept.directory.join("cgroup.procs"),
         };
@@ -154,14 +159,14 @@ impl Cgroup {
 
     /// How many processes the kernel killed for their memory.
     pub(crate) fn memory_kills(&self) -> u64 {
-        self.kept.iter().filter(|kept| kept.limit == Limit::Memory).map(Kept::count).sum()
+        self.kept.iter().filter(|kept| kept.limit == Limit::Memory).map(EnforcedLimit::count).sum()
     }
 
     /// What the kernel counted as refused or killed.
-    pub(crate) fn exceeded(&self) -> Vec<Exceeded> {
+    pub(crate) fn exceeded(&self) -> Vec<LimitExceeded> {
         let counted = self.kept.iter().map(|kept| (kept.limit, kept.count())).filter(|(_, count)| *count > 0);
         counted
-            .map(|(limit, count)| Exceeded { limit, detail: format!("{count} times, by the kernel") })
+            .map(|(limit, count)| LimitExceeded { limit, detail: format!("{count} times, by the kernel") })
             .collect()
     }
 
@@ -186,21 +191,23 @@ pub(crate) fn remove_cgroup(directory: &Path) -> io::Result<()> {
 }
 
 #[derive(Clone, Copy)]
-struct Wanted {
+struct RequestedLimit {
     limit: Limit,
     controller: &'static str,
     value: u64,
 }
 
-fn wanted(limits: &SandboxLimits) -> Vec<Wanted> {
+fn wanted(limits: &SandboxLimits) -> Vec<RequestedLimit> {
     let memory =
-        limits.memory_bytes.map(|value| Wanted { limit: Limit::Memory, controller: "memory", value });
-    let pids = limits.processes.map(|value| Wanted { limit: Limit::Processes, controller: "pids", value });
-    let weight = |value| Wanted { limit: Limit::CpuWeight, controller: "cpu", value: u64::from(value) };
+        limits.memory_bytes.map(|value| RequestedLimit { limit: Limit::Memory, controller: "memory", value });
+    let pids =
+        limits.processes.map(|value| RequestedLimit { limit: Limit::Processes, controller: "pids", value });
+    let weight =
+        |value| RequestedLimit { limit: Limit::CpuWeight, controller: "cpu", value: u64::from(value) };
     [memory, pids, limits.cpu_weight.map(weight)].into_iter().flatten().collect()
 }
 
-impl Wanted {
+impl RequestedLimit {
     fn write(self, version: Version, directory: &Path) -> io::Result<()> {
         let put = |name: &str, value: u64| fs::write(directory.join(name), value.to_string());
         match (self.limit, version) {
@@ -232,7 +239,7 @@ fn parents(hierarchy: &Hierarchy) -> Vec<PathBuf> {
     }
 }
 
-fn delegate(parent: &Path, wanted: &[Wanted]) {
+fn delegate(parent: &Path, wanted: &[RequestedLimit]) {
     for want in wanted {
         // If it is not delegated to us, the file for the limit is missing, and `fill` reports that.
         drop(fs::write(parent.join("cgroup.subtree_control"), format!("+{}", want.controller)));

@@ -19,7 +19,7 @@ const DEFAULT_CPU_WEIGHT: u32 = 100;
 
 /// A limit that a sandbox reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exceeded {
+pub struct LimitExceeded {
     pub limit: Limit,
     pub detail: String,
 }

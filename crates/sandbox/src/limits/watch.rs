@@ -1,6 +1,6 @@
 //! The watchdog: a thread that kills the sandbox when it goes over a limit that the kernel does not keep for us.
 
-use super::{Exceeded, usage};
+use super::{LimitExceeded, usage};
 use crate::describe::Limit;
 use crate::shared::Shared;
 use rustix::process::Pid;
@@ -53,12 +53,12 @@ impl Watch {
         }
     }
 
-    fn over_wall_clock(&self, started: Instant) -> Option<Exceeded> {
+    fn over_wall_clock(&self, started: Instant) -> Option<LimitExceeded> {
         let limit = self.wall_clock.filter(|limit| started.elapsed() >= *limit)?;
-        Some(Exceeded { limit: Limit::WallClock, detail: format!("{} ms are over", limit.as_millis()) })
+        Some(LimitExceeded { limit: Limit::WallClock, detail: format!("{} ms are over", limit.as_millis()) })
     }
 
-    fn over_memory(&self, next: &mut Instant) -> Option<Exceeded> {
+    fn over_memory(&self, next: &mut Instant) -> Option<LimitExceeded> {
         let limit = self.memory_bytes?;
         if Instant::now() < *next {
             return None;
@@ -69,11 +69,12 @@ impl Watch {
             return None;
         }
         let used = usage::memory_exactly(self.pid);
-        (used > limit).then(|| Exceeded { limit: Limit::Memory, detail: format!("{used} of {limit} bytes") })
+        (used > limit)
+            .then(|| LimitExceeded { limit: Limit::Memory, detail: format!("{used} of {limit} bytes") })
     }
 
     /// Measures the views when the time has come, or as soon as the file system has lost as much room as they may grow by.
-    fn over_disk(&self, disk: &mut DiskWatch) -> Option<Exceeded> {
+    fn over_disk(&self, disk: &mut DiskWatch) -> Option<LimitExceeded> {
         let limit = self.disk_bytes?;
         let started = Instant::now();
         let free = usage::free(&self.layers);
@@ -86,7 +87,8 @@ impl Watch {
         let took = started.elapsed();
         let next = Instant::now() + (took * DISK_SHARE).saturating_sub(INTERVAL);
         *disk = DiskWatch { next, used, free, room: limit.saturating_sub(used) };
-        (used > limit).then(|| Exceeded { limit: Limit::Disk, detail: format!("{used} of {limit} bytes") })
+        (used > limit)
+            .then(|| LimitExceeded { limit: Limit::Disk, detail: format!("{used} of {limit} bytes") })
     }
 }
 

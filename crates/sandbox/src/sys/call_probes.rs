@@ -180,7 +180,7 @@ fn keyring() -> usize {
     (-4_isize).cast_unsigned()
 }
 
-/// The child of a clone that should have failed does nothing.
+/// Ends the child of a clone that should have failed.
 fn end_child(pid: i64) -> i64 {
     if pid == 0 {
         super::exit_now(0);
@@ -196,7 +196,7 @@ fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<i64> {
     Ok(fd)
 }
 
-/// `getpid` through the 32-bit entry of the kernel, where the numbers mean other calls.
+/// `getpid` through the kernel's 32-bit entry, which numbers the system calls differently.
 fn foreign_call() -> io::Result<i64> {
     let result: i64;
     // SAFETY: system call 20 of the 32-bit table takes no arguments and touches no memory; the kernel keeps all

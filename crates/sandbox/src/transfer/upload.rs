@@ -21,7 +21,7 @@ pub(crate) fn upload(
     to: &Path,
     caps: TransferCaps,
 ) -> Result<Transfer, TransferError> {
-    let (asks, asked) = mpsc::channel::<Ask>();
+    let (asks, asked) = mpsc::channel::<MakeRequest>();
     std::thread::scope(|scope| {
         // Files created inside must belong to the sandbox's user; only this thread takes on that identity.
         scope.spawn(move || make_on_request(root, mapping, &asked));
@@ -31,24 +31,24 @@ pub(crate) fn upload(
     })
 }
 
-struct Ask {
+struct MakeRequest {
     path: PathBuf,
-    what: What,
+    what: MakeKind,
     answer: mpsc::Sender<io::Result<Option<OwnedFd>>>,
 }
 
 #[derive(Clone, Copy)]
-enum What {
+enum MakeKind {
     Directory,
     File { mode: u32 },
 }
 
-fn make_on_request(root: BorrowedFd<'_>, mapping: Mapping, asked: &mpsc::Receiver<Ask>) {
+fn make_on_request(root: BorrowedFd<'_>, mapping: Mapping, asked: &mpsc::Receiver<MakeRequest>) {
     let taken = match mapping {
         Mapping::Caller => Ok(()),
         Mapping::Fresh { id } => sys::take_file_identity(id),
     };
-    while let Ok(Ask { path, what, answer }) = asked.recv() {
+    while let Ok(MakeRequest { path, what, answer }) = asked.recv() {
         let made = match &taken {
             Ok(()) => make(root, &path, what),
             Err(e) => Err(io::Error::new(e.kind(), e.to_string())),
@@ -58,17 +58,17 @@ fn make_on_request(root: BorrowedFd<'_>, mapping: Mapping, asked: &mpsc::Receive
     }
 }
 
-fn make(root: BorrowedFd<'_>, path: &Path, what: What) -> io::Result<Option<OwnedFd>> {
+fn make(root: BorrowedFd<'_>, path: &Path, what: MakeKind) -> io::Result<Option<OwnedFd>> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     };
     let parent = open_beneath(root, parent, OFlags::PATH | OFlags::DIRECTORY)?;
     match what {
-        What::Directory => {
+        MakeKind::Directory => {
             rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755))?;
             Ok(None)
         }
-        What::File { mode } => {
+        MakeKind::File { mode } => {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             Ok(Some(rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(mode & 0o777))?))
         }
@@ -78,7 +78,7 @@ fn make(root: BorrowedFd<'_>, path: &Path, what: What) -> io::Result<Option<Owne
 struct Upload {
     caps: TransferCaps,
     transfer: Transfer,
-    asks: mpsc::Sender<Ask>,
+    asks: mpsc::Sender<MakeRequest>,
 }
 
 impl Upload {
@@ -90,7 +90,7 @@ impl Upload {
         self.transfer.count_file(self.caps)?;
         let metadata = fs::symlink_metadata(from).map_err(source)?;
         if metadata.is_dir() {
-            self.ask(to, What::Directory)?;
+            self.ask(to, MakeKind::Directory)?;
             let mut names: Vec<OsString> = Vec::new();
             for entry in fs::read_dir(from).map_err(source)? {
                 names.push(entry.map_err(source)?.file_name());
@@ -104,15 +104,16 @@ impl Upload {
             return Ok(());
         }
         let mut opened = File::open(from).map_err(source)?;
-        let made = self.ask(to, What::File { mode: metadata.permissions().mode() })?;
+        let made = self.ask(to, MakeKind::File { mode: metadata.permissions().mode() })?;
         let Some(made) = made else { return Ok(()) };
         self.transfer.copy(self.caps, (from, &mut opened), (to, &mut File::from(made)))
     }
 
-    fn ask(&self, path: &Path, what: What) -> Result<Option<OwnedFd>, TransferError> {
+    fn ask(&self, path: &Path, what: MakeKind) -> Result<Option<OwnedFd>, TransferError> {
         let (answer, answered) = mpsc::channel();
         let ended = || io::Error::other("the writing thread ended");
-        let asked = self.asks.send(Ask { path: path.to_path_buf(), what, answer }).map_err(|_| ended());
+        let asked =
+            self.asks.send(MakeRequest { path: path.to_path_buf(), what, answer }).map_err(|_| ended());
         let made = asked.and_then(|()| answered.recv().map_err(|_| ended())).and_then(|made| made);
         made.map_err(|source| TransferError::Target { path: path.to_path_buf(), source })
     }

@@ -2,7 +2,7 @@
 
 use crate::runner::Case;
 use crate::world::{Who, World};
-use sandbox::doctor::{Trial, doctor};
+use sandbox::doctor::{TrialSandbox, doctor};
 use sandbox::{InitProgram, IsolationMechanism, SandboxPart, Status};
 
 pub(crate) const CASES: &[Case] = &[
@@ -13,14 +13,14 @@ pub(crate) const CASES: &[Case] = &[
 fn healthy(world: &World) {
     let report = doctor(&world.directory, InitProgram::default());
     match &report.trial {
-        Trial::Works { description, proof, .. } => {
+        TrialSandbox::Works { description, proof, .. } => {
             assert_eq!(
                 description.status(SandboxPart::Mechanism(IsolationMechanism::Seccomp)),
                 Some(Status::Enforced)
             );
             assert!(proof.results.iter().all(|result| result.held));
         }
-        Trial::Fails { message } => panic!("{message}"),
+        TrialSandbox::Fails { message } => panic!("{message}"),
     }
     assert!(report.is_healthy(), "{:?}", report.checks);
     assert_eq!(report.facts.uid == 0, world.who == Who::Root);
@@ -31,6 +31,6 @@ fn broken(world: &World) {
     let init = InitProgram { path: "/no/such/init".into(), ..InitProgram::default() };
     let report = doctor(&world.directory, init);
     assert!(!report.is_healthy());
-    assert!(matches!(report.trial, Trial::Fails { message } if message.contains("/no/such/init")));
+    assert!(matches!(report.trial, TrialSandbox::Fails { message } if message.contains("/no/such/init")));
     assert_eq!(std::fs::read_dir(&world.directory).unwrap().count(), 0);
 }

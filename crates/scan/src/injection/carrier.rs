@@ -11,7 +11,7 @@ const MAX_CONTENT: usize = 16 * 1024;
 const MAX_TAG: usize = 512;
 
 /// A hidden text and where it was hidden.
-pub(super) struct Carrier {
+pub(super) struct HiddenText {
     pub(super) kind: CarrierKind,
     pub(super) range: Range<usize>,
     pub(super) content: String,
@@ -105,7 +105,12 @@ pub(super) const LITERALS: &[(&str, CarrierKind)] = &[
 
 impl CarrierKind {
     /// The carrier that the literal at `hit` starts.
-    pub(super) fn open(self, text: &str, hit: Range<usize>, endings: &mut Endings) -> Option<Carrier> {
+    pub(super) fn open(
+        self,
+        text: &str,
+        hit: Range<usize>,
+        endings: &mut ClosingCaches,
+    ) -> Option<HiddenText> {
         let range = match self {
             CarrierKind::Comment => hit.end..endings.comment.after(text, hit.end)?,
             CarrierKind::MarkdownComment => hit.end..endings.line.after(text, hit.end).unwrap_or(text.len()),
@@ -127,17 +132,17 @@ impl CarrierKind {
             CarrierKind::Joined => apart(inside),
             _ => inside.to_owned(),
         };
-        (content.len() > 12).then_some(Carrier { kind: self, range, content })
+        (content.len() > 12).then_some(HiddenText { kind: self, range, content })
     }
 
     /// A sequence of escapes is read only once.
-    fn escaped(self, text: &str, at: usize, endings: &mut Endings) -> Option<Carrier> {
+    fn escaped(self, text: &str, at: usize, endings: &mut ClosingCaches) -> Option<HiddenText> {
         if at < endings.escapes {
             return None;
         }
         let (range, content) = encoding::escapes(text, at);
         endings.escapes = range.end;
-        content.map(|content| Carrier { kind: self, range, content })
+        content.map(|content| HiddenText { kind: self, range, content })
     }
 
     pub(super) fn description(self) -> &'static str {
@@ -216,22 +221,22 @@ fn apart(joined: &str) -> String {
 
 /// Caches the last position of each text that ends a carrier. A text with many openings would otherwise search for the
 /// same ending again and again, over `MAX_CONTENT` bytes each.
-pub(super) struct Endings {
-    comment: Ending,
-    element: Ending,
-    line: Ending,
-    link: Ending,
-    title: Ending,
+pub(super) struct ClosingCaches {
+    comment: ClosingCache,
+    element: ClosingCache,
+    line: ClosingCache,
+    link: ClosingCache,
+    title: ClosingCache,
     /// The range in which no address of a link ends, except at its last byte.
     address: Range<usize>,
     /// Where the last row of escapes ended.
     escapes: usize,
 }
 
-impl Default for Endings {
+impl Default for ClosingCaches {
     fn default() -> Self {
-        let ending = |closing| Ending { closing, searched: 0..0, found: None };
-        Endings {
+        let ending = |closing| ClosingCache { closing, searched: 0..0, found: None };
+        ClosingCaches {
             comment: ending("-->"),
             element: ending("</"),
             line: ending("\n"),
@@ -243,7 +248,7 @@ impl Default for Endings {
     }
 }
 
-impl Endings {
+impl ClosingCaches {
     /// The end of the link's address that begins at `from`, if it is near and on the same line.
     fn address_end(&mut self, text: &str, from: usize) -> Option<usize> {
         let to = (from + MAX_TAG).min(text.len());
@@ -259,14 +264,14 @@ impl Endings {
     }
 }
 
-struct Ending {
+struct ClosingCache {
     closing: &'static str,
     /// The range that was searched; `found` is the only ending, at its end.
     searched: Range<usize>,
     found: Option<usize>,
 }
 
-impl Ending {
+impl ClosingCache {
     /// Where the first ending at or after `from` begins, if that is near.
     fn after(&mut self, text: &str, from: usize) -> Option<usize> {
         let to = text.floor_char_boundary((from + MAX_CONTENT).min(text.len()));
@@ -288,7 +293,7 @@ impl Ending {
 }
 
 /// The end of an image's text, on the line where it begins.
-fn image_text_end(text: &str, from: usize, endings: &mut Endings) -> Option<usize> {
+fn image_text_end(text: &str, from: usize, endings: &mut ClosingCaches) -> Option<usize> {
     let line_end = endings
         .line
         .after(text, from)
@@ -297,7 +302,7 @@ fn image_text_end(text: &str, from: usize, endings: &mut Endings) -> Option<usiz
 }
 
 /// From the end of the tag that hides to the next closing tag.
-fn element(text: &str, style: usize, ending: &mut Ending) -> Option<Range<usize>> {
+fn element(text: &str, style: usize, ending: &mut ClosingCache) -> Option<Range<usize>> {
     let to = text.floor_char_boundary((style + MAX_TAG).min(text.len()));
     steps::count(to - style);
     let start = style + text[style..to].find('>')? + 1;
@@ -310,7 +315,7 @@ fn element(text: &str, style: usize, ending: &mut Ending) -> Option<Range<usize>
 }
 
 /// `](address "title")`.
-fn title(text: &str, start: usize, endings: &mut Endings) -> Option<Range<usize>> {
+fn title(text: &str, start: usize, endings: &mut ClosingCaches) -> Option<Range<usize>> {
     let address_end = endings.address_end(text, start)?;
     let begin = address_end + 2;
     text[address_end..].strip_prefix(" \"")?;
@@ -328,7 +333,7 @@ mod tests {
     /// The content of a carrier with the text `text`, opened at its word `word`.
     fn content(kind: CarrierKind, text: &str, word: &str) -> Option<String> {
         let at = text.find(word)?;
-        kind.open(text, at..at + word.len(), &mut Endings::default()).map(|carrier| carrier.content)
+        kind.open(text, at..at + word.len(), &mut ClosingCaches::default()).map(|carrier| carrier.content)
     }
 
     proptest! {
@@ -357,7 +362,7 @@ mod tests {
     #[test]
     fn titles_of_links() {
         let check = |text: &str, expected: &[&str]| {
-            let mut endings = Endings::default();
+            let mut endings = ClosingCaches::default();
             let hits = text.match_indices("](").map(|(at, _)| at + 2);
             let titles: Vec<_> = hits.filter_map(|at| title(text, at, &mut endings)).collect();
             assert_eq!(titles.into_iter().map(|range| &text[range]).collect::<Vec<_>>(), expected, "{text}");
@@ -375,7 +380,7 @@ mod tests {
         for text in
             ["", "-->", "a-->b-->c", "<!-- <!-- -->", &format!("{far}-->"), &format!("é{far}-->{far}é--")]
         {
-            let mut remembered = Endings::default().comment;
+            let mut remembered = ClosingCaches::default().comment;
             for from in (0..=text.len()).filter(|from| text.is_char_boundary(*from)) {
                 let to = text.floor_char_boundary((from + MAX_CONTENT).min(text.len()));
                 let expected = text[from..].find("-->").map(|at| from + at).filter(|at| *at + 3 <= to);

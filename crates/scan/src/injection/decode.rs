@@ -1,14 +1,14 @@
 //! Finds stretches of encoded text and decodes them one level: base64, hexadecimal, percent signs and escapes. Text
 //! that does not decode to readable text is ignored; bytes attached to it or mixed into it do not hide it.
 
-use super::carrier::{Carrier, CarrierKind};
+use super::carrier::{CarrierKind, HiddenText};
 use super::encoding::readable;
 use crate::steps;
 
 const MIN_BASE64: usize = 24;
 const MIN_HEXADECIMAL: usize = 32;
 
-pub(super) fn carriers(text: &str) -> Vec<Carrier> {
+pub(super) fn carriers(text: &str) -> Vec<HiddenText> {
     let mut carriers = Vec::new();
     runs(text, &mut carriers);
     percent(text, &mut carriers);
@@ -40,7 +40,7 @@ const CHUNK: usize = 8 * BLOCK;
 
 /// A run of `MIN_BASE64` bytes fills two blocks next to each other, wherever it begins. Few texts have such blocks, and
 /// only around them is anything looked at byte by byte.
-fn runs(text: &str, carriers: &mut Vec<Carrier>) {
+fn runs(text: &str, carriers: &mut Vec<HiddenText>) {
     const { assert!(MIN_BASE64 >= 3 * BLOCK - 1) };
     let bytes = text.as_bytes();
     let mut end = 0;
@@ -79,7 +79,7 @@ fn is_telling(bytes: &[u8]) -> bool {
 }
 
 /// Decodes the run around `inside`, and says where it ends.
-fn run_around(text: &str, inside: usize, carriers: &mut Vec<Carrier>) -> usize {
+fn run_around(text: &str, inside: usize, carriers: &mut Vec<HiddenText>) -> usize {
     let bytes = text.as_bytes();
     let is_encoded = |byte: &&u8| ENCODED[usize::from(**byte)];
     let start = inside - bytes[..inside].iter().rev().take_while(is_encoded).count();
@@ -87,7 +87,7 @@ fn run_around(text: &str, inside: usize, carriers: &mut Vec<Carrier>) -> usize {
     steps::count(end - start);
     if end - start >= MIN_BASE64 {
         for (kind, content) in decode_run(&text[start..end]) {
-            carriers.push(Carrier { kind, range: start..end, content });
+            carriers.push(HiddenText { kind, range: start..end, content });
         }
     }
     end
@@ -152,7 +152,7 @@ fn hexadecimal(digits: &[u8]) -> Option<Vec<u8>> {
 
 /// Runs of address bytes in which letters are written as `%69` or words stand between `%20`: addresses of pages have few
 /// of either.
-fn percent(text: &str, carriers: &mut Vec<Carrier>) {
+fn percent(text: &str, carriers: &mut Vec<HiddenText>) {
     let bytes = text.as_bytes();
     let mut from = 0;
     while let Some(at) = memchr::memchr(b'%', &bytes[from..]).map(|at| from + at) {
@@ -173,7 +173,7 @@ fn percent(text: &str, carriers: &mut Vec<Carrier>) {
             continue;
         }
         let decoded = decode_percent(run);
-        carriers.extend(readable(&decoded).map(|content| Carrier {
+        carriers.extend(readable(&decoded).map(|content| HiddenText {
             kind: CarrierKind::PercentEncoded,
             range: start..end,
             content,

@@ -88,7 +88,7 @@ pub(super) fn rotate(letter: char) -> char {
 /// The stretches of text with words in it. Nine letters outweigh one unreadable byte, which is left out.
 pub(super) fn readable(bytes: &[u8]) -> Option<String> {
     let mut found = String::new();
-    let mut stretch = Stretch::default();
+    let mut stretch = TextRun::default();
     for chunk in bytes.utf8_chunks() {
         for letter in chunk.valid().chars() {
             let is_text = !letter.is_control() || matches!(letter, '\n' | '\r' | '\t');
@@ -103,14 +103,14 @@ pub(super) fn readable(bytes: &[u8]) -> Option<String> {
 }
 
 #[derive(Default)]
-struct Stretch {
+struct TextRun {
     text: String,
     sum: i64,
     /// The greatest sum so far, and how long the text was then.
     most: (i64, usize),
 }
 
-impl Stretch {
+impl TextRun {
     fn add(&mut self, letter: Option<char>, found: &mut String) {
         match letter {
             Some(letter) => {

@@ -22,8 +22,8 @@ use redact::{Category, Hit, Severity, rule};
 
 use crate::origin::Origin;
 use crate::steps;
-use crate::unicode::{Letters, fold};
-use carrier::Carrier;
+use crate::unicode::{SuspiciousCharacters, fold};
+use carrier::HiddenText;
 use score::Judgement;
 use sign::Sign;
 use signal::{SignalFamily, SignalMatcher};
@@ -65,15 +65,15 @@ pub(crate) fn literals() -> impl Iterator<Item = (Literal, InjectionTrigger)> {
 
 /// What the one-pass search found of this family.
 #[derive(Default)]
-pub(crate) struct Collected {
+pub(crate) struct InjectionMatches {
     signs: Vec<Sign>,
-    carriers: Vec<Carrier>,
-    endings: carrier::Endings,
+    carriers: Vec<HiddenText>,
+    endings: carrier::ClosingCaches,
     /// Where the last carrier of each kind ends.
     ends: [usize; carrier::KINDS],
 }
 
-impl Collected {
+impl InjectionMatches {
     pub(crate) fn visit(&mut self, text: &str, trigger: &InjectionTrigger, hit: Range<usize>) {
         match trigger {
             InjectionTrigger::Sign(row) => self.signs.extend(sign_at(text, *row, hit.start)),
@@ -93,7 +93,13 @@ impl Collected {
     }
 
     /// Judges what was collected, after reading the text a second time where it is disguised.
-    pub(crate) fn judge(mut self, letters: &Letters<'_>, text: &str, origin: Origin, hits: &mut Vec<Hit>) {
+    pub(crate) fn judge(
+        mut self,
+        letters: &SuspiciousCharacters<'_>,
+        text: &str,
+        origin: Origin,
+        hits: &mut Vec<Hit>,
+    ) {
         let known: HashSet<(usize, usize)> =
             self.signs.iter().map(|sign| (sign.row, sign.range.start)).collect();
         for folded in fold::fold(letters) {
@@ -123,7 +129,7 @@ fn signs_in(text: &str) -> Vec<Sign> {
 }
 
 /// A hidden text with signs in it is worse than the same text in the open.
-fn judge_carrier(text: &str, carrier: &Carrier, origin: Origin) -> Option<Hit> {
+fn judge_carrier(text: &str, carrier: &HiddenText, origin: Origin) -> Option<Hit> {
     steps::count(carrier.content.len());
     let signs = signs_in(&carrier.content);
     if signs.is_empty() {
@@ -142,7 +148,7 @@ fn judge_carrier(text: &str, carrier: &Carrier, origin: Origin) -> Option<Hit> {
 }
 
 /// Text that was not scanned is not known to be clean.
-fn unread_carriers(unread: &[Carrier]) -> Option<Hit> {
+fn unread_carriers(unread: &[HiddenText]) -> Option<Hit> {
     let start = unread.iter().map(|carrier| carrier.range.start).min()?;
     let end = unread.iter().map(|carrier| carrier.range.end).max()?;
     let bytes: usize = unread.iter().map(|carrier| carrier.range.len()).sum();

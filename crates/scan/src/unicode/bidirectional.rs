@@ -3,9 +3,9 @@
 
 use redact::{Severity, rule};
 
-use super::{Letters, Mark, is_right_to_left, line_around};
+use super::{Mark, SuspiciousCharacters, is_right_to_left, line_around};
 
-pub(super) fn find(letters: &Letters<'_>, marks: &mut Vec<Mark>) {
+pub(super) fn find(letters: &SuspiciousCharacters<'_>, marks: &mut Vec<Mark>) {
     let text = letters.text;
     for run in letters.runs(is_control) {
         let line = line_around(text, &run);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use redact::{Severity, json, rule};
 
-use super::{Letters, marks};
+use super::{SuspiciousCharacters, marks};
 
 /// Removing something may join its neighbours into a new attack, so cleaning repeats.
 const MAX_ROUNDS: usize = 8;
@@ -31,8 +31,11 @@ pub fn clean_json(text: &str) -> Cow<'_, str> {
 }
 
 fn clean_once(text: &str) -> Option<String> {
-    let mut removals: Vec<_> =
-        marks(&Letters::new(text)).into_iter().filter(is_attack).map(|mark| mark.range).collect();
+    let mut removals: Vec<_> = marks(&SuspiciousCharacters::new(text))
+        .into_iter()
+        .filter(is_attack)
+        .map(|mark| mark.range)
+        .collect();
     if removals.is_empty() {
         return None;
     }

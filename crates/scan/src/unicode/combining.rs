@@ -4,12 +4,12 @@
 use redact::{Severity, rule};
 use unicode_normalization::char::is_combining_mark;
 
-use super::{Letters, Mark, variation};
+use super::{Mark, SuspiciousCharacters, variation};
 
 /// As many as any writing system stacks on one letter.
 const MAX_STACK: usize = 4;
 
-pub(super) fn find(letters: &Letters<'_>, marks: &mut Vec<Mark>) {
+pub(super) fn find(letters: &SuspiciousCharacters<'_>, marks: &mut Vec<Mark>) {
     let text = letters.text;
     for run in letters.runs(is_stackable) {
         let count = text[run.clone()].chars().count();

@@ -7,11 +7,11 @@ use redact::{Severity, rule};
 use unicode_script::{Script, UnicodeScript};
 use unicode_security::skeleton;
 
-use super::{Letters, Mark, line_around};
+use super::{Mark, SuspiciousCharacters, line_around};
 
 const MAX_WORD: usize = 64;
 
-pub(super) fn find(letters: &Letters<'_>, marks: &mut Vec<Mark>) {
+pub(super) fn find(letters: &SuspiciousCharacters<'_>, marks: &mut Vec<Mark>) {
     let text = letters.text;
     let mut done = 0;
     for (at, letter) in letters.odd.iter().copied() {

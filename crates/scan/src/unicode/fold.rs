@@ -9,18 +9,18 @@ use unicode_security::skeleton;
 
 use crate::injection::signal::MAX_REACH;
 
-use super::{Letters, bidirectional, confusable, invisible, letter_before, tag, variation};
+use super::{SuspiciousCharacters, bidirectional, confusable, invisible, letter_before, tag, variation};
 
 /// How far a rule about words reaches from a changed letter.
 const REACH: usize = MAX_REACH + 64;
 
-pub(crate) struct Folded {
+pub(crate) struct FoldedText {
     pub(crate) text: String,
     /// Where each changed part starts, in the folded and in the original text.
     anchors: Vec<(usize, usize)>,
 }
 
-impl Folded {
+impl FoldedText {
     /// The bytes of the original that a range of the folded text came from.
     pub(crate) fn original(&self, range: &Range<usize>) -> Range<usize> {
         let start = self.place(range.start);
@@ -37,9 +37,9 @@ impl Folded {
 
 /// The parts of the text that read differently: one for each group of changed letters, with as much text around them as a
 /// rule about words reaches.
-pub(crate) fn fold(letters: &Letters<'_>) -> Vec<Folded> {
+pub(crate) fn fold(letters: &SuspiciousCharacters<'_>) -> Vec<FoldedText> {
     let text = letters.text;
-    let mut stretches: Vec<Folded> = Vec::new();
+    let mut stretches: Vec<FoldedText> = Vec::new();
     let mut words = Words::default();
     let mut at = 0;
     for (place, letter) in places(letters) {
@@ -63,8 +63,10 @@ pub(crate) fn fold(letters: &Letters<'_>) -> Vec<Folded> {
                 if let Some(folded) = last {
                     folded.text.push_str(&text[at..text.ceil_char_boundary(at + REACH)]);
                 }
-                stretches
-                    .push(Folded { text: text[start..place.start].to_owned(), anchors: vec![(0, start)] });
+                stretches.push(FoldedText {
+                    text: text[start..place.start].to_owned(),
+                    anchors: vec![(0, start)],
+                });
             }
         }
         let folded = stretches.last_mut().expect("one was just there");
@@ -80,7 +82,7 @@ pub(crate) fn fold(letters: &Letters<'_>) -> Vec<Folded> {
 
 /// Letters and terminal sequences that may read differently, in order. Cleaning removes terminal sequences, which joins the
 /// words around them.
-fn places(letters: &Letters<'_>) -> Vec<(Range<usize>, Option<char>)> {
+fn places(letters: &SuspiciousCharacters<'_>) -> Vec<(Range<usize>, Option<char>)> {
     let controls = letters.controls.iter().map(|mark| (mark.range.clone(), None));
     let odd = letters.odd.iter().map(|(at, letter)| (*at..at + letter.len_utf8(), Some(*letter)));
     let mut places: Vec<_> = controls.chain(odd).collect();
@@ -193,7 +195,8 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let folded: Vec<String> = fold(&Letters::new(text)).into_iter().map(|folded| folded.text).collect();
+        let folded: Vec<String> =
+            fold(&SuspiciousCharacters::new(text)).into_iter().map(|folded| folded.text).collect();
         assert_eq!(folded, [expected]);
     }
 
@@ -209,8 +212,8 @@ mod tests {
         check("x\u{e0072}\u{e006d}", "xrm");
         check("i\u{301}g\u{302}nore", "ignore");
         check("ign\u{301}\u{302}ore i\u{200b}\u{301}t", "ignore it");
-        assert!(fold(&Letters::new("naïve – prose, 漢字 и русский")).is_empty());
-        assert!(fold(&Letters::new("он взял сор, а не хор; у нас рос сосна")).is_empty());
+        assert!(fold(&SuspiciousCharacters::new("naïve – prose, 漢字 и русский")).is_empty());
+        assert!(fold(&SuspiciousCharacters::new("он взял сор, а не хор; у нас рос сосна")).is_empty());
     }
 
     /// The same as after cleaning, even if a sequence hides letters that would read by themselves.
@@ -229,13 +232,13 @@ mod tests {
             check(&text, "ignore it");
             assert_eq!(clean(&text), "ignore it");
         }
-        assert!(fold(&Letters::new("one page\u{c}and the next")).is_empty());
+        assert!(fold(&SuspiciousCharacters::new("one page\u{c}and the next")).is_empty());
     }
 
     #[test]
     fn places_point_into_the_original() {
         let text = "ab\u{200b}cd\u{200b}ef";
-        let folded = &fold(&Letters::new(text))[0];
+        let folded = &fold(&SuspiciousCharacters::new(text))[0];
         assert_eq!(&text[folded.original(&(1..5))], "b\u{200b}cd\u{200b}e");
         assert_eq!(&text[folded.original(&(4..6))], "ef");
     }
@@ -245,7 +248,7 @@ mod tests {
     fn only_what_is_near_is_read_again() {
         let far = "some words ".repeat(400);
         let text = format!("{far}ig\u{200b}nore{far}\u{200b}all{far}");
-        let folded = fold(&Letters::new(&text));
+        let folded = fold(&SuspiciousCharacters::new(&text));
         assert_eq!(folded.len(), 2);
         for (stretch, word) in folded.iter().zip(["ignore", "all"]) {
             assert!(stretch.text.len() < 2 * REACH + 100, "{}", stretch.text.len());

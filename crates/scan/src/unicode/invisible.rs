@@ -4,12 +4,12 @@
 use redact::secrets::is_token_byte;
 use redact::{Severity, rule};
 
-use super::{Letters, Mark, is_right_to_left, letter_after, letter_before, line_around};
+use super::{Mark, SuspiciousCharacters, is_right_to_left, letter_after, letter_before, line_around};
 
 /// A longer run is a message, not an accident.
 const CHANNEL: usize = 8;
 
-pub(super) fn find(letters: &Letters<'_>, marks: &mut Vec<Mark>) {
+pub(super) fn find(letters: &SuspiciousCharacters<'_>, marks: &mut Vec<Mark>) {
     let text = letters.text;
     let mut at_run: Option<(usize, usize, usize)> = None;
     for (at, letter) in letters.odd.iter().copied().filter(|(_, letter)| is_invisible(*letter)) {

@@ -46,11 +46,11 @@ const MAX_PER_RULE: usize = 20;
 /// The hidden characters of a text.
 pub fn hidden_characters(text: &str) -> Vec<Hit> {
     let mut hits = Vec::new();
-    scan(&Letters::new(text), &mut hits);
+    scan(&SuspiciousCharacters::new(text), &mut hits);
     hits
 }
 
-pub(crate) fn scan(letters: &Letters<'_>, hits: &mut Vec<Hit>) {
+pub(crate) fn scan(letters: &SuspiciousCharacters<'_>, hits: &mut Vec<Hit>) {
     let mut counts: Vec<(RuleName, usize)> = Vec::new();
     for mark in marks(letters) {
         let count = match counts.iter_mut().find(|(rule, _)| *rule == mark.rule) {
@@ -79,14 +79,14 @@ fn hit(mark: Mark) -> Hit {
 }
 
 /// A text and the characters in it that the rules check, collected once for all rules.
-pub(crate) struct Letters<'t> {
+pub(crate) struct SuspiciousCharacters<'t> {
     text: &'t str,
     odd: Vec<(usize, char)>,
     /// Terminal sequences, in order of place.
     controls: Vec<Mark>,
 }
 
-impl<'t> Letters<'t> {
+impl<'t> SuspiciousCharacters<'t> {
     pub(crate) fn new(text: &'t str) -> Self {
         let mut odd = Vec::new();
         let mut controls = Vec::new();
@@ -94,7 +94,7 @@ impl<'t> Letters<'t> {
             odd.extend(foreign_letters(text).filter(|(_, letter)| !is_common(*letter)));
             control::find(text, &mut controls);
         }
-        Letters { text, odd, controls }
+        SuspiciousCharacters { text, odd, controls }
     }
 
     /// Runs of neighbouring characters for which `belongs` holds.
@@ -117,7 +117,7 @@ fn is_common(letter: char) -> bool {
 }
 
 /// Everything suspicious, unordered. Plain texts are recognised first, because most texts are plain.
-fn marks(letters: &Letters<'_>) -> Vec<Mark> {
+fn marks(letters: &SuspiciousCharacters<'_>) -> Vec<Mark> {
     let mut marks = letters.controls.clone();
     if letters.odd.is_empty() {
         return marks;

@@ -3,13 +3,13 @@
 
 use redact::{Severity, rule};
 
-use super::{Letters, Mark, letter_before};
+use super::{Mark, SuspiciousCharacters, letter_before};
 
 const BLACK_FLAG: char = '\u{1f3f4}';
 const CANCEL: char = '\u{e007f}';
 const MAX_REGION: usize = 7;
 
-pub(super) fn find(letters: &Letters<'_>, marks: &mut Vec<Mark>) {
+pub(super) fn find(letters: &SuspiciousCharacters<'_>, marks: &mut Vec<Mark>) {
     let text = letters.text;
     for run in letters.runs(is_tag) {
         let tags = &text[run.clone()];

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn marks(text: &str) -> Vec<Mark> {
-    super::marks(&Letters::new(text))
+    super::marks(&SuspiciousCharacters::new(text))
 }
 
 #[track_caller]
@@ -108,7 +108,7 @@ proptest! {
 
     #[test]
     fn folded_places_are_in_the_text(text in "[a-c\u{200b}\u{e0061}-\u{e0063}\u{430}\u{ff41}\u{301}é]{0,30}", from in 0usize..30, to in 0usize..30) {
-        for folded in fold::fold(&Letters::new(&text)) {
+        for folded in fold::fold(&SuspiciousCharacters::new(&text)) {
             let from = folded.text.floor_char_boundary(from.min(folded.text.len()));
             let to = folded.text.floor_char_boundary(to.min(folded.text.len())).max(from);
             let range = folded.original(&(from..to));

@@ -3,9 +3,9 @@
 
 use redact::{Severity, rule};
 
-use super::{Letters, Mark, letter_before};
+use super::{Mark, SuspiciousCharacters, letter_before};
 
-pub(super) fn find(letters: &Letters<'_>, marks: &mut Vec<Mark>) {
+pub(super) fn find(letters: &SuspiciousCharacters<'_>, marks: &mut Vec<Mark>) {
     let text = letters.text;
     for run in letters.runs(is_selector) {
         let selectors = &text[run.clone()];

@@ -118,7 +118,7 @@ impl Sessions {
         }
         check_header(&found, &self.limits)?;
         let (header, left_out) = terms.apply(found);
-        let folding = RefCell::new(Folding { reader, state: SessionState::default(), next: None });
+        let folding = RefCell::new(BundleFold { reader, state: SessionState::default(), next: None });
         let mut attachments = Vec::new();
         let limits = &self.limits;
         let mut finish = || {
@@ -263,7 +263,7 @@ impl Reader<'_> {
 }
 
 /// A bundle that is being read, and the fold of its events.
-struct Folding<'a> {
+struct BundleFold<'a> {
     reader: Reader<'a>,
     state: SessionState,
     /// The first record after the events.
@@ -271,13 +271,13 @@ struct Folding<'a> {
 }
 
 #[derive(Default)]
-struct Rest {
+struct BundleRecords {
     memory: Vec<MemoryWrite>,
     learnings: Vec<StoredLearning>,
     attachments: Vec<Attachment>,
 }
 
-impl Folding<'_> {
+impl BundleFold<'_> {
     fn event(&mut self) -> Result<Option<SessionEvent>, SessionError> {
         if self.next.is_some() {
             return Ok(None);
@@ -297,8 +297,8 @@ impl Folding<'_> {
     }
 
     /// Everything after the events, up to the digest.
-    fn rest(&mut self) -> Result<Rest, SessionError> {
-        let mut rest = Rest::default();
+    fn rest(&mut self) -> Result<BundleRecords, SessionError> {
+        let mut rest = BundleRecords::default();
         let mut room = MAX_ATTACHMENT_BYTES;
         loop {
             let (record, digest_before) = match self.next.take() {

@@ -3,7 +3,7 @@
 
 use redact::{Severity, rule};
 
-use super::{FETCHERS, Judged, harm};
+use super::{FETCHERS, HarmfulCall, harm};
 use crate::parsed::ParsedLine;
 use crate::script::Call;
 
@@ -71,7 +71,7 @@ const HARMLESS: &[&str] = &[
     "printf",
 ];
 
-pub(super) fn judge<'v>(line: &'v ParsedLine, judged: &mut Vec<Judged<'v>>) {
+pub(super) fn judge<'v>(line: &'v ParsedLine, judged: &mut Vec<HarmfulCall<'v>>) {
     for call in line.all() {
         let sent = call.is(FETCHERS) && sends_secret(line, call);
         if sent {

@@ -182,7 +182,7 @@ fn database(call: &Call) -> Option<Harm> {
     dropped.then_some(()).and_then(|()| lost_data(call, "drops data"))
 }
 
-/// A database server in the sandbox ends with it; one elsewhere does not.
+/// Data that a command deletes from a database. A server in the sandbox ends with the sandbox; another one does not.
 fn lost_data(call: &Call, what: &str) -> Option<Harm> {
     const ADVICE: &str =
         "Rename the table or the database, or use a database server that you started for this task.";

@@ -18,13 +18,13 @@ mod upload;
 use redact::{RuleName, Severity};
 
 use super::script::Call;
-use crate::harm::{Harm, Reach};
+use crate::harm::{Harm, HarmReach};
 use crate::parsed::ParsedLine;
 
 /// A harm and the call that does it, when it is one call.
-pub(super) type Judged<'v> = (Harm, Option<&'v Call>);
+pub(super) type HarmfulCall<'v> = (Harm, Option<&'v Call>);
 
-pub(super) fn judge(line: &ParsedLine) -> Vec<Judged<'_>> {
+pub(super) fn judge(line: &ParsedLine) -> Vec<HarmfulCall<'_>> {
     let mut judged = Vec::new();
     pipe_to_shell::judge(line, &mut judged);
     obfuscation::judge(line, &mut judged);
@@ -49,7 +49,7 @@ pub(super) fn judge(line: &ParsedLine) -> Vec<Judged<'_>> {
 }
 
 fn harm(rule: RuleName, severity: Severity, detail: impl Into<String>, advice: &'static str) -> Option<Harm> {
-    Some(Harm { rule, severity, detail: detail.into(), advice, reach: Reach::Beyond })
+    Some(Harm { rule, severity, detail: detail.into(), advice, reach: HarmReach::Beyond })
 }
 
 /// `rm --help` and `git --version` do nothing.

@@ -3,7 +3,7 @@
 
 use redact::{RuleName, Severity, rule};
 
-use super::{FETCHERS, Judged, harm, is_interpreter};
+use super::{FETCHERS, HarmfulCall, harm, is_interpreter};
 use crate::parsed::ParsedLine;
 use crate::script::Call;
 
@@ -34,7 +34,7 @@ const LOCATORS: &[&str] = &[
     "llvm-config",
 ];
 
-pub(super) fn judge<'v>(line: &'v ParsedLine, judged: &mut Vec<Judged<'v>>) {
+pub(super) fn judge<'v>(line: &'v ParsedLine, judged: &mut Vec<HarmfulCall<'v>>) {
     for stages in &line.script.pipelines {
         let mut decoder = None;
         for stage in stages {
@@ -121,7 +121,7 @@ fn spells_letter(word: &str) -> bool {
 }
 
 /// `:(){ :|:& };:`
-fn fork_bomb<'v>(line: &'v ParsedLine, judged: &mut Vec<Judged<'v>>) {
+fn fork_bomb<'v>(line: &'v ParsedLine, judged: &mut Vec<HarmfulCall<'v>>) {
     for (name, body) in &line.script.functions {
         let calls_itself = line.commands(body.clone()).filter(|call| call.name.text == *name).count() >= 2;
         if calls_itself {

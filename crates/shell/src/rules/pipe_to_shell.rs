@@ -3,14 +3,14 @@
 
 use redact::{RuleName, Severity, rule};
 
-use super::{FETCHERS, Judged, harm, is_interpreter};
+use super::{FETCHERS, HarmfulCall, harm, is_interpreter};
 use crate::parsed::ParsedLine;
 use crate::script::Call;
 
 const RULE: RuleName = rule::command::PIPE_TO_SHELL;
 const ADVICE: &str = "Download to a file with one command, read it, then run it with another.";
 
-pub(super) fn judge<'v>(line: &'v ParsedLine, judged: &mut Vec<Judged<'v>>) {
+pub(super) fn judge<'v>(line: &'v ParsedLine, judged: &mut Vec<HarmfulCall<'v>>) {
     for stages in &line.script.pipelines {
         let mut fetcher = None;
         for stage in stages {
@@ -42,7 +42,7 @@ fn reads_program(call: &Call) -> bool {
 }
 
 /// `curl -o x URL; sh x` and `wget URL && chmod +x x && ./x`.
-fn through_a_file<'v>(line: &'v ParsedLine, judged: &mut Vec<Judged<'v>>) {
+fn through_a_file<'v>(line: &'v ParsedLine, judged: &mut Vec<HarmfulCall<'v>>) {
     let mut files: Vec<String> = Vec::new();
     for call in line.all() {
         if call.is(FETCHERS) {

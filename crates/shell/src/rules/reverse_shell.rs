@@ -2,13 +2,13 @@
 
 use redact::{Severity, rule};
 
-use super::{Judged, harm};
+use super::{HarmfulCall, harm};
 use crate::parsed::ParsedLine;
 use crate::script::Call;
 
 const ADVICE: &str = "Do not do this. Do the task another way.";
 
-pub(super) fn judge<'v>(line: &'v ParsedLine, judged: &mut Vec<Judged<'v>>) {
+pub(super) fn judge<'v>(line: &'v ParsedLine, judged: &mut Vec<HarmfulCall<'v>>) {
     let has_pipe_file = line.all().any(|call| call.is(&["mkfifo", "mknod"]));
     for call in line.all() {
         let why = if uses_network_file(call) {

@@ -1,6 +1,6 @@
 //! The fields of a JSON object, byte by byte; those of objects inside it replace nothing.
 
-use super::{MAX_NAME, ReplacedMethod, Unallowed, is_override};
+use super::{ForbiddenMethod, MAX_NAME, ReplacedMethod, is_override};
 
 #[derive(Clone, Default)]
 pub(super) struct JsonFields {
@@ -30,7 +30,7 @@ enum FieldValue {
 }
 
 impl JsonFields {
-    pub(super) fn push(&mut self, byte: u8, allowed: &[&str]) -> Result<(), Unallowed> {
+    pub(super) fn push(&mut self, byte: u8, allowed: &[&str]) -> Result<(), ForbiddenMethod> {
         if self.text.is_some() {
             return self.in_text(byte, allowed);
         }
@@ -62,14 +62,14 @@ impl JsonFields {
     }
 
     /// A server may take the first text of a list, or a number for a text.
-    fn not_a_method(&self) -> Result<(), Unallowed> {
+    fn not_a_method(&self) -> Result<(), ForbiddenMethod> {
         match self.value {
-            FieldValue::Next => Err(Unallowed("what is not a text".to_owned())),
+            FieldValue::Next => Err(ForbiddenMethod("what is not a text".to_owned())),
             FieldValue::Other | FieldValue::Method(_) => Ok(()),
         }
     }
 
-    fn in_text(&mut self, byte: u8, allowed: &[&str]) -> Result<(), Unallowed> {
+    fn in_text(&mut self, byte: u8, allowed: &[&str]) -> Result<(), ForbiddenMethod> {
         let Some(text) = &mut self.text else { return Ok(()) };
         match (&mut text.escape, byte) {
             (None, b'\\') => text.escape = Some(Vec::new()),
@@ -93,7 +93,7 @@ impl JsonFields {
         Ok(())
     }
 
-    fn letter(&mut self, byte: u8, allowed: &[&str]) -> Result<(), Unallowed> {
+    fn letter(&mut self, byte: u8, allowed: &[&str]) -> Result<(), ForbiddenMethod> {
         match &mut self.value {
             FieldValue::Method(method) => method.push(byte, allowed),
             FieldValue::Other | FieldValue::Next => {

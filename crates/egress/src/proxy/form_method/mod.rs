@@ -33,7 +33,7 @@ pub(super) struct FormMethodCheck {
 }
 
 /// A method in a body that is not allowed; it may be cut.
-struct Unallowed(String);
+struct ForbiddenMethod(String);
 
 impl FormMethodCheck {
     /// `None`: the body may pass as it is.
@@ -82,7 +82,7 @@ impl FormMethodCheck {
             multipart.as_mut().map_or(Ok(()), |fields| fields.push(*byte, allowed))?;
             json.as_mut().map_or(Ok(()), |fields| fields.push(*byte, allowed))
         });
-        read.err().map(|Unallowed(method)| {
+        read.err().map(|ForbiddenMethod(method)| {
             Refusal::path(format!("the body replaces the method by `{method}`, which no rule allows here"))
         })
     }

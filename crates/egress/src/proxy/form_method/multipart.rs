@@ -1,14 +1,14 @@
 //! The fields of a form in parts, line by line. Every line that starts with `--` may be a border, because readers differ in the
 //! border that they take from the head.
 
-use super::{MAX_NAME, ReplacedMethod, Unallowed, is_override};
+use super::{ForbiddenMethod, MAX_NAME, ReplacedMethod, is_override};
 
 /// Of a line that may be a header.
 const MAX_LINE: usize = 4096;
 
 #[derive(Clone, Default)]
 pub(super) struct MultipartFields {
-    place: Place,
+    place: MultipartSection,
     line: Vec<u8>,
     /// Of the part whose headers are being read.
     is_override: bool,
@@ -16,14 +16,14 @@ pub(super) struct MultipartFields {
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Place {
+enum MultipartSection {
     #[default]
     Content,
     Headers,
 }
 
 impl MultipartFields {
-    pub(super) fn push(&mut self, byte: u8, allowed: &[&str]) -> Result<(), Unallowed> {
+    pub(super) fn push(&mut self, byte: u8, allowed: &[&str]) -> Result<(), ForbiddenMethod> {
         if byte != b'\n' {
             if self.line.len() < MAX_LINE {
                 self.line.push(byte);
@@ -37,13 +37,13 @@ impl MultipartFields {
         let line = std::mem::take(&mut self.line);
         let line = line.trim_ascii();
         if line.starts_with(b"--") {
-            self.place = Place::Headers;
+            self.place = MultipartSection::Headers;
             self.is_override = false;
             self.method = None;
-        } else if self.place == Place::Headers && line.is_empty() {
-            self.place = Place::Content;
+        } else if self.place == MultipartSection::Headers && line.is_empty() {
+            self.place = MultipartSection::Content;
             self.method = self.is_override.then(ReplacedMethod::default);
-        } else if self.place == Place::Headers {
+        } else if self.place == MultipartSection::Headers {
             self.is_override = self.is_override || names(line).any(|name| is_override(&name));
         }
         Ok(())

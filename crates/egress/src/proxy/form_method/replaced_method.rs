@@ -1,6 +1,6 @@
 //! The value of a field that replaces the method, read letter by letter.
 
-use super::Unallowed;
+use super::ForbiddenMethod;
 
 /// Spaces around it do not count, nor does the case.
 #[derive(Clone, Default)]
@@ -10,7 +10,7 @@ pub(super) struct ReplacedMethod {
 
 impl ReplacedMethod {
     /// Refuses as soon as no allowed method starts like this.
-    pub(super) fn push(&mut self, byte: u8, allowed: &[&str]) -> Result<(), Unallowed> {
+    pub(super) fn push(&mut self, byte: u8, allowed: &[&str]) -> Result<(), ForbiddenMethod> {
         let is_whole = allowed.contains(&self.letters.as_str());
         if byte.is_ascii_whitespace() && (self.letters.is_empty() || is_whole) {
             return Ok(());
@@ -19,7 +19,7 @@ impl ReplacedMethod {
         if allowed.iter().any(|method| method.starts_with(&self.letters)) {
             Ok(())
         } else {
-            Err(Unallowed(self.letters.clone()))
+            Err(ForbiddenMethod(self.letters.clone()))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The fields of a form in the encoding of URLs, byte by byte.
 
-use super::{MAX_NAME, ReplacedMethod, Unallowed, is_override};
+use super::{ForbiddenMethod, MAX_NAME, ReplacedMethod, is_override};
 
 #[derive(Clone, Default)]
 pub(super) struct UrlencodedFields {
@@ -20,7 +20,7 @@ enum FieldValue {
 }
 
 impl UrlencodedFields {
-    pub(super) fn push(&mut self, byte: u8, allowed: &[&str]) -> Result<(), Unallowed> {
+    pub(super) fn push(&mut self, byte: u8, allowed: &[&str]) -> Result<(), ForbiddenMethod> {
         if let Some(digits) = &mut self.escape {
             if byte.is_ascii_hexdigit() {
                 digits.push(byte);
@@ -51,7 +51,7 @@ impl UrlencodedFields {
         Ok(())
     }
 
-    fn decoded(&mut self, byte: u8, allowed: &[&str]) -> Result<(), Unallowed> {
+    fn decoded(&mut self, byte: u8, allowed: &[&str]) -> Result<(), ForbiddenMethod> {
         match &mut self.value {
             FieldValue::NotYet if self.name.len() <= MAX_NAME => self.name.push(byte),
             FieldValue::NotYet | FieldValue::Other => {}

@@ -57,13 +57,13 @@ impl Upload {
 }
 
 /// A body that fails when no byte moves for too long.
-struct Timed {
+struct IdleTimeoutBody {
     inner: Incoming,
     idle: Duration,
     clock: Pin<Box<Sleep>>,
 }
 
-impl Timed {
+impl IdleTimeoutBody {
     fn new(inner: Incoming, idle: Duration) -> Self {
         Self { inner, idle, clock: Box::pin(tokio::time::sleep(idle)) }
     }
@@ -80,14 +80,14 @@ impl Timed {
 }
 
 pub(super) struct RequestRelay {
-    timed: Timed,
+    timed: IdleTimeoutBody,
     check: MessageCheck,
     upload: Arc<Upload>,
 }
 
 impl RequestRelay {
     pub(super) fn new(inner: Incoming, idle: Duration, check: MessageCheck, upload: Arc<Upload>) -> Self {
-        Self { timed: Timed::new(inner, idle), check, upload }
+        Self { timed: IdleTimeoutBody::new(inner, idle), check, upload }
     }
 }
 
@@ -123,7 +123,7 @@ impl Body for RequestRelay {
 
 /// The response's body, with credentials masked. It holds the record, which is complete when the body ends.
 pub(super) struct ResponseRelay {
-    timed: Timed,
+    timed: IdleTimeoutBody,
     mask: ResponseMask,
     /// The trailers, or the end, after the bytes that the mask held back.
     after_flush: Option<Option<Frame<Bytes>>>,
@@ -140,7 +140,7 @@ impl ResponseRelay {
         record: ConnectionRecord,
         upload: Arc<Upload>,
     ) -> Self {
-        Self { timed: Timed::new(inner, idle), mask, after_flush: None, record, upload, bytes: 0 }
+        Self { timed: IdleTimeoutBody::new(inner, idle), mask, after_flush: None, record, upload, bytes: 0 }
     }
 
     /// The held bytes first, where there are any, then `last`.

@@ -4,10 +4,10 @@ use super::lab::{
     Kind, Lab, LabConfig, PUBLIC, Server, Trust, authorization, identifier, rule, server, start_lab, talk,
 };
 use super::suite::{Outcome, Presence};
-use super::weak::{ByOwnName, Defence, Without};
+use super::weak::{ByOwnName, Defence, WithoutDefence};
 use crate::credentials::{Credential, CredentialPlacement, CredentialSource, CredentialStore, Secret};
 use crate::proxy::defences::{AllDefences, Defences};
-use crate::resolver::{Resolve, ResolveError, Resolving};
+use crate::resolver::{Resolve, ResolveError, ResolveFuture};
 use std::net::IpAddr;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ const ENFORCED: &str = "        protocol: rest\n        enforcement: enforce\n  
 
 impl Presence {
     fn without(self, defence: Defence) -> Arc<dyn Defences> {
-        if self == Self::LeftOut { Arc::new(Without::new(defence)) } else { Arc::new(AllDefences) }
+        if self == Self::LeftOut { Arc::new(WithoutDefence::new(defence)) } else { Arc::new(AllDefences) }
     }
 }
 
@@ -101,7 +101,7 @@ impl Changing {
 }
 
 impl Resolve for Changing {
-    fn resolve<'a>(&'a self, host: &'a str) -> Resolving<'a> {
+    fn resolve<'a>(&'a self, host: &'a str) -> ResolveFuture<'a> {
         self.names.lock().unwrap().push(host.to_owned());
         let answer: Result<Vec<IpAddr>, ResolveError> = Ok(vec![self.next()]);
         Box::pin(std::future::ready(answer))

@@ -66,9 +66,9 @@ async fn gh_may_query_and_not_mutate() {
 }
 
 /// Ends with the test.
-struct Ended(Child);
+struct KilledOnDrop(Child);
 
-impl Drop for Ended {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         drop(self.0.kill());
         drop(self.0.wait());
@@ -98,13 +98,13 @@ fn mcp_sdk() -> Option<PathBuf> {
 }
 
 /// The server of the MCP SDK, and its port.
-fn mcp_server(scripts: &Path, sdk: &Path) -> Option<(Ended, u16)> {
+fn mcp_server(scripts: &Path, sdk: &Path) -> Option<(KilledOnDrop, u16)> {
     let mut command = Command::new("node");
     command.arg(scripts.join("mcp-server.cjs")).arg(sdk).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    Some((Ended(child), line.trim().parse().unwrap()))
+    Some((KilledOnDrop(child), line.trim().parse().unwrap()))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Finds the real program until the connection is passed on.
-struct PassedOn(Arc<AtomicBool>);
+struct HandedOverConnection(Arc<AtomicBool>);
 
-impl Identify for PassedOn {
+impl Identify for HandedOverConnection {
     fn identify(&self, peer: SocketAddr, local: SocketAddr) -> Result<IdentifiedCaller, IdentityError> {
         let mut caller = identifier().identify(peer, local)?;
         if self.0.load(Ordering::SeqCst) {
@@ -27,7 +27,7 @@ async fn the_next_request_is_refused() {
     let mut config = LabConfig::new("");
     let server = server(Kind::Tls(config.vendor.clone())).await;
     let passed = Arc::new(AtomicBool::new(false));
-    config.identifier = Arc::new(PassedOn(Arc::clone(&passed)));
+    config.identifier = Arc::new(HandedOverConnection(Arc::clone(&passed)));
     config.policy =
         rule(server.port, "        protocol: rest\n        enforcement: enforce\n        access: full");
     let lab = start_lab(config).await;
@@ -49,7 +49,7 @@ async fn a_tunnel_is_cut() {
     let mut config = LabConfig::new("");
     let server = server(Kind::Tls(config.vendor.clone())).await;
     let passed = Arc::new(AtomicBool::new(false));
-    config.identifier = Arc::new(PassedOn(Arc::clone(&passed)));
+    config.identifier = Arc::new(HandedOverConnection(Arc::clone(&passed)));
     config.policy = rule(server.port, "");
     let lab = start_lab(config).await;
     let stream = lab.tunnel(&format!("api.test:{}", server.port)).await.unwrap();

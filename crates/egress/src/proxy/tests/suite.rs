@@ -35,8 +35,8 @@ impl From<bool> for Outcome {
     }
 }
 
-pub(super) type Attacking = Pin<Box<dyn Future<Output = Outcome>>>;
-type Attack = (u32, &'static str, fn(Presence) -> Attacking);
+pub(super) type AttackFuture = Pin<Box<dyn Future<Output = Outcome>>>;
+type Attack = (u32, &'static str, fn(Presence) -> AttackFuture);
 
 const ALL: &[Attack] = &[
     (38, "odd spellings of hosts", |layer| Box::pin(methods::odd_hosts(layer))),

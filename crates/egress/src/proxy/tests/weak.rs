@@ -27,20 +27,20 @@ pub(super) enum Defence {
     PlainRequests,
 }
 
-pub(super) struct Without {
+pub(super) struct WithoutDefence {
     defence: Defence,
     /// The last head as it came: without this defence, it is passed on unparsed.
     received: Mutex<Vec<u8>>,
     decided: AtomicUsize,
 }
 
-impl Without {
+impl WithoutDefence {
     pub(super) fn new(defence: Defence) -> Self {
         Self { defence, received: Mutex::default(), decided: AtomicUsize::new(0) }
     }
 }
 
-impl Defences for Without {
+impl Defences for WithoutDefence {
     fn check_addresses(
         &self,
         reach: &AddressScope,

@@ -246,7 +246,7 @@ impl Body for Requests {
     }
 }
 
-type Asked = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>> + Send>>;
+type ResponseFuture = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>> + Send>>;
 
 /// The answers of one call.
 pub(super) struct Answers {
@@ -257,7 +257,7 @@ pub(super) struct Answers {
 
 enum AnswerState {
     /// The response head may not have arrived yet: some gateways send it with the first answer.
-    Asked(Asked),
+    Asked(ResponseFuture),
     Open {
         body: Incoming,
         unread: BytesMut,

@@ -19,9 +19,9 @@ const SIGNAL_CODES: std::ops::RangeInclusive<i32> = 129..=159;
 
 /// How a command ended, once it has ended.
 #[derive(Clone, Default)]
-pub(in crate::backend) struct End(Arc<(Mutex<Option<Ended>>, Condvar)>);
+pub(in crate::backend) struct End(Arc<(Mutex<Option<CommandResult>>, Condvar)>);
 
-type Ended = Result<CommandExit, OpenshellError>;
+type CommandResult = Result<CommandExit, OpenshellError>;
 
 impl End {
     fn set(&self, end: Result<CommandExit, OpenshellError>) {

@@ -22,7 +22,7 @@ struct Created {
 
 /// What `session show --json` prints, as far as it is needed.
 #[derive(Deserialize)]
-struct Shown {
+struct SessionStatusForm {
     requests: Vec<OpenRequest>,
 }
 
@@ -110,7 +110,7 @@ impl Server {
     /// else.
     fn ask_requests(&self, session: &str, project: &Path) -> Result<bool, RpcFailure> {
         let output = ChildCommand::new(project, &["session", "show", "--json", "--", session]).succeed()?;
-        let shown: Shown = parse(&output)?;
+        let shown: SessionStatusForm = parse(&output)?;
         let mut waits = false;
         for request in &shown.requests {
             match request.kind {

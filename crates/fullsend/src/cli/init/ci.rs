@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use super::{Written, write_new};
+use super::{WrittenFile, write_new};
 use crate::cli::exit::Failure;
 use crate::defaults;
 
@@ -15,7 +15,7 @@ pub enum Forge {
 }
 
 /// Writes the pipeline for a harness whose model needs this variable.
-pub fn write(repository: &Path, forge: Forge, variable: &str) -> Result<Vec<Written>, Failure> {
+pub fn write(repository: &Path, forge: Forge, variable: &str) -> Result<Vec<WrittenFile>, Failure> {
     let (path, template) = match forge {
         Forge::Github => (".github/workflows/fullsend.yml", defaults::INIT_CI_GITHUB),
         Forge::Gitlab => (".gitlab/fullsend.yml", defaults::INIT_CI_GITLAB),

@@ -6,18 +6,18 @@ use std::path::Path;
 use serde_json::Value as Json;
 
 use super::project::Toolchain;
-use super::{Written, failed, write_new};
+use super::{WrittenFile, failed, write_new};
 use crate::cli::exit::Failure;
 
 /// What was found, and what could not be taken over.
-pub struct TakenOver {
-    pub written: Vec<Written>,
+pub struct ClaudeImport {
+    pub written: Vec<WrittenFile>,
     /// One sentence each.
     pub left: Vec<String>,
 }
 
 /// Copies what `.claude` and `.mcp.json` have into the layer.
-pub fn take_over(repository: &Path, layer: &Path, toolchains: &[Toolchain]) -> Result<TakenOver, Failure> {
+pub fn take_over(repository: &Path, layer: &Path, toolchains: &[Toolchain]) -> Result<ClaudeImport, Failure> {
     let mut left = Vec::new();
     let servers = servers(repository, &mut left);
     let skills = skills(repository, layer)?;
@@ -34,12 +34,12 @@ pub fn take_over(repository: &Path, layer: &Path, toolchains: &[Toolchain]) -> R
         let harness = harness(name, &skills.names, &servers, toolchains);
         written.push(write_new(layer, &format!("harness/{name}.yaml"), &harness)?);
     }
-    Ok(TakenOver { written, left })
+    Ok(ClaudeImport { written, left })
 }
 
 struct Skills {
     names: Vec<String>,
-    written: Vec<Written>,
+    written: Vec<WrittenFile>,
 }
 
 /// Every directory with a SKILL.md; its plain files are copied, at any depth.
@@ -53,7 +53,7 @@ fn skills(repository: &Path, layer: &Path) -> Result<Skills, Failure> {
     Ok(skills)
 }
 
-fn copy(root: &Path, below: &Path, layer: &Path, written: &mut Vec<Written>) -> Result<(), Failure> {
+fn copy(root: &Path, below: &Path, layer: &Path, written: &mut Vec<WrittenFile>) -> Result<(), Failure> {
     let here = root.join(below);
     for entry in names(&here, |path| path.is_dir() || path.is_file()) {
         let path = below.join(&entry);

@@ -29,7 +29,7 @@ pub struct Arguments {
     /// Also write a pipeline that runs the agent on pull or merge requests
     #[arg(long, value_name = "FORGE")]
     ci: Option<ci::Forge>,
-    /// Take over the agents and skills of .claude and the MCP servers of .mcp.json
+    /// Copy the agents and skills of .claude and the MCP servers of .mcp.json
     #[arg(long)]
     from_claude: bool,
     /// Use this repository [default: the one around the current directory]
@@ -42,7 +42,7 @@ pub(super) fn parse_runtime(word: &str) -> Result<RuntimeName, String> {
 }
 
 /// A file that was written, or kept as it was.
-struct Written {
+struct WrittenFile {
     path: String,
     is_new: bool,
 }
@@ -76,7 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         written.extend(ci::write(&repository, forge, variable)?);
     }
     let mut out = std::io::stdout().lock();
-    for Written { path, is_new } in written {
+    for WrittenFile { path, is_new } in written {
         writeln!(out, "{} {path}", if is_new { "wrote" } else { "kept " })?;
     }
     for sentence in left {
@@ -144,11 +144,11 @@ fn model_variable(runtime: RuntimeName) -> &'static str {
 }
 
 /// Writes the file below `root` unless there is one.
-fn write_new(root: &Path, name: &str, text: &str) -> Result<Written, Failure> {
+fn write_new(root: &Path, name: &str, text: &str) -> Result<WrittenFile, Failure> {
     write_bytes(root, name, text.as_bytes())
 }
 
-fn write_bytes(root: &Path, name: &str, bytes: &[u8]) -> Result<Written, Failure> {
+fn write_bytes(root: &Path, name: &str, bytes: &[u8]) -> Result<WrittenFile, Failure> {
     let path = root.join(name);
     std::fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(|error| failed(&path, &error))?;
     let is_new = match std::fs::File::create_new(&path) {
@@ -156,7 +156,7 @@ fn write_bytes(root: &Path, name: &str, bytes: &[u8]) -> Result<Written, Failure
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
         Err(error) => return Err(failed(&path, &error)),
     };
-    Ok(Written { path: name.to_owned(), is_new })
+    Ok(WrittenFile { path: name.to_owned(), is_new })
 }
 
 fn failed(path: &Path, error: &std::io::Error) -> Failure {

@@ -25,22 +25,22 @@ pub struct Arguments {
     /// Show a copy-on-write view of this directory; commands start there [default: an empty workspace]
     #[arg(long, value_name = "DIR")]
     pub repo: Option<PathBuf>,
-    /// A name to use in place of the id
+    /// Give the sandbox a name, which other commands accept like its id
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// The time to live, such as 30m or 2h
+    /// End the sandbox after this time, such as 30m or 2h
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = super::parse_seconds)]
     pub ttl: u64,
     /// End the sandbox when this process ends
     #[arg(long, value_name = "PID")]
     pub parent: Option<u32>,
-    /// The memory of the whole sandbox, in MiB
+    /// Limit the memory of the whole sandbox, in MiB
     #[arg(long, value_name = "MIB", default_value_t = LastingLimits::default().memory_mb)]
     pub memory_mb: u64,
-    /// The largest number of processes and threads
+    /// Allow at most this many processes and threads
     #[arg(long, value_name = "COUNT", default_value_t = LastingLimits::default().pids)]
     pub pids: u64,
-    /// The largest amount that may be written, in MiB
+    /// Let the sandbox write at most this much, in MiB
     #[arg(long, value_name = "MIB", default_value_t = LastingLimits::default().disk_mb)]
     pub disk_mb: u64,
 }

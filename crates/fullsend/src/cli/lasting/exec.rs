@@ -19,13 +19,13 @@ use crate::lasting::pump::{self, CommandInput, OutputStream};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// The sandbox: its id, the first characters of its id, or its name
+    /// The sandbox: its id, a unique prefix of its id, or its name
     #[arg(value_name = "SANDBOX")]
     sandbox: String,
     /// The user, by name or number; a sandbox has one user, `sandbox`
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// The directory to start in [default: the workspace]
+    /// Start the command in this directory [default: the workspace]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
     /// Set a variable of the command's environment

@@ -15,7 +15,7 @@ use crate::lasting::transfer::{self, FilesError, GotFiles, WantedFiles};
 
 #[derive(Args, Debug)]
 pub struct PutArguments {
-    /// The sandbox: its id, the first characters of its id, or its name
+    /// The sandbox: its id, a unique prefix of its id, or its name
     #[arg(value_name = "SANDBOX")]
     sandbox: String,
     /// A file or a directory; `-` is standard input
@@ -24,7 +24,7 @@ pub struct PutArguments {
     /// The path inside; a relative one starts at the workspace
     #[arg(value_name = "TO")]
     to: String,
-    /// The mode of the file, such as 755 [default: that of the file]
+    /// Set the file's mode, such as 755 [default: that of the file]
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     mode: Option<u32>,
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub struct PutArguments {
 
 #[derive(Args, Debug)]
 pub struct GetArguments {
-    /// The sandbox: its id, the first characters of its id, or its name
+    /// The sandbox: its id, a unique prefix of its id, or its name
     #[arg(value_name = "SANDBOX")]
     sandbox: String,
     /// The path inside; a relative one starts at the workspace
@@ -48,10 +48,10 @@ pub struct GetArguments {
 
 #[derive(Args, Debug)]
 struct Bounds {
-    /// The largest amount that is copied, in MiB
+    /// Copy at most this much, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     max_mb: u64,
-    /// The largest number of files that are copied
+    /// Copy at most this many files
     #[arg(long, value_name = "COUNT", default_value_t = 10_000)]
     max_files: u64,
 }

@@ -26,7 +26,7 @@ pub struct ListArguments {
 
 #[derive(Args, Debug)]
 pub struct OneArgument {
-    /// The sandbox: its id, the first characters of its id, or its name
+    /// The sandbox: its id, a unique prefix of its id, or its name
     #[arg(value_name = "SANDBOX")]
     sandbox: String,
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub struct OneArgument {
 
 #[derive(Args, Debug)]
 pub struct RemoveArguments {
-    /// The sandboxes: their ids, the starts of them, or their names
+    /// The sandboxes: ids, unique prefixes of ids, or names
     #[arg(value_name = "SANDBOX", required_unless_present = "all")]
     sandboxes: Vec<String>,
     /// Remove every sandbox that runs

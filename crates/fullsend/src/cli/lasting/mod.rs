@@ -17,14 +17,14 @@ use crate::lasting::client::{SandboxClient, SandboxClientError};
 use crate::lasting::directory::{LASTING, LastingDirectory, LastingError, LastingSandbox};
 
 #[derive(Debug, Subcommand)]
-pub enum Which {
+pub enum LastingCommand {
     /// Create a sandbox that lasts, and print its id
     #[command(
         after_help = "Example:\n  fullsend sandbox create --name build --repo . --ttl 2h\n\nThe sandbox ends when it is removed, after its \
                       time to live, or with the process that --parent names."
     )]
     Create(create::Arguments),
-    /// Run a command in a lasting sandbox and pass on its exit code; 8 means that it did not run
+    /// Run a command in a lasting sandbox and exit with its exit code, or with 8 if it did not start
     #[command(
         after_help = "Example:\n  fullsend sandbox exec build --timeout 5m -- make test\n\nWithout --stdin the command reads nothing. When this \
                       program ends, the command is killed with everything that it started."
@@ -56,17 +56,17 @@ pub enum Which {
     Serve(serve::Arguments),
 }
 
-pub fn run(which: &Which) -> Result<u8, Failure> {
+pub fn run(which: &LastingCommand) -> Result<u8, Failure> {
     match which {
-        Which::Create(arguments) => create::run(arguments).map(Exit::code),
-        Which::Exec(arguments) => exec::run(arguments),
-        Which::Put(arguments) => files::put(arguments).map(Exit::code),
-        Which::Get(arguments) => files::get(arguments).map(Exit::code),
-        Which::List(arguments) => inspect::list(arguments).map(Exit::code),
-        Which::Show(arguments) => inspect::show(arguments).map(Exit::code),
-        Which::Logs(arguments) => inspect::logs(arguments).map(Exit::code),
-        Which::Rm(arguments) => inspect::remove(arguments).map(Exit::code),
-        Which::Serve(arguments) => serve::run(arguments).map(Exit::code),
+        LastingCommand::Create(arguments) => create::run(arguments).map(Exit::code),
+        LastingCommand::Exec(arguments) => exec::run(arguments),
+        LastingCommand::Put(arguments) => files::put(arguments).map(Exit::code),
+        LastingCommand::Get(arguments) => files::get(arguments).map(Exit::code),
+        LastingCommand::List(arguments) => inspect::list(arguments).map(Exit::code),
+        LastingCommand::Show(arguments) => inspect::show(arguments).map(Exit::code),
+        LastingCommand::Logs(arguments) => inspect::logs(arguments).map(Exit::code),
+        LastingCommand::Rm(arguments) => inspect::remove(arguments).map(Exit::code),
+        LastingCommand::Serve(arguments) => serve::run(arguments).map(Exit::code),
     }
 }
 

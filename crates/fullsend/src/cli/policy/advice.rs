@@ -14,7 +14,7 @@ use super::super::configuration::Configuration;
 use crate::check::{Checked, networks};
 use crate::event::{Envelope, RunEvent};
 use crate::harness::reference::LocalPath;
-use crate::resolve::layers::{Found, LayerKind};
+use crate::resolve::layers::{LayerKind, LayerPath};
 use crate::resolve::library::Library;
 use crate::resolve::resolve;
 
@@ -140,7 +140,7 @@ pub fn passes(policy: &Policy, access: &RefusedAccess) -> bool {
 }
 
 /// Where a file of the repository would be: a built-in one is replaced by one of the same path.
-fn shown(library: &Library, found: &Found) -> String {
+fn shown(library: &Library, found: &LayerPath) -> String {
     let plain = found.path.trim_start_matches("customized/");
     match library.layers.get(LayerKind::Repository) {
         Some(layer) if found.layer == LayerKind::Repository => layer.shown(&found.path),

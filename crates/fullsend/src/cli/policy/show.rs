@@ -19,7 +19,7 @@ pub struct Arguments {
     /// The name of the harness
     #[arg(value_name = "NAME")]
     name: String,
-    /// Accepted: the command always shows the effective rules
+    /// No effect: this command always shows the effective rules
     #[arg(long)]
     effective: bool,
     /// Print JSON, one object for each rule

@@ -16,7 +16,7 @@ use crate::check::Checked;
 use crate::event::Envelope;
 use crate::event::log;
 use crate::render::workflow_commands::{neutralise, neutralise_json};
-use crate::resolve::layers::{Found, LayerKind};
+use crate::resolve::layers::{LayerKind, LayerPath};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -97,7 +97,7 @@ fn print(advice: &Advice, arguments: &Arguments) -> Result<Exit, Failure> {
 }
 
 /// A file before and after.
-struct Edited {
+struct EditedFile {
     path: PathBuf,
     old: Option<String>,
     new: String,
@@ -130,7 +130,7 @@ fn write(
     Ok(())
 }
 
-fn edits(opened: &Configuration, checked: &Checked, advice: &Advice) -> Result<Vec<Edited>, Failure> {
+fn edits(opened: &Configuration, checked: &Checked, advice: &Advice) -> Result<Vec<EditedFile>, Failure> {
     let mut edits = Vec::new();
     if !advice.networks.is_empty()
         && let Some(harness) = checked.resolved.files.first()
@@ -148,10 +148,10 @@ fn edits(opened: &Configuration, checked: &Checked, advice: &Advice) -> Result<V
 /// The file of the repository, or a copy of one that is built in, with more in it.
 fn edited(
     opened: &Configuration,
-    found: &Found,
+    found: &LayerPath,
     shown: &str,
     add: impl FnOnce(&str) -> Option<String>,
-) -> Result<Edited, Failure> {
+) -> Result<EditedFile, Failure> {
     let paste = |why: &str| {
         Failure::new(Exit::Failed, format!("cannot add to {shown}: {why}"))
             .help("paste the lines above yourself")
@@ -165,7 +165,7 @@ fn edited(
     let text = layers.layer(found).read(&found.path).map_err(|error| paste(&error.to_string()))?;
     let new = add(&text).ok_or_else(|| paste("it is written in a form that this command does not change"))?;
     let is_own = found.layer == LayerKind::Repository;
-    Ok(Edited { path: own.join(&found.path), old: is_own.then(|| text.to_string()), new })
+    Ok(EditedFile { path: own.join(&found.path), old: is_own.then(|| text.to_string()), new })
 }
 
 fn put(path: &Path, text: &str) -> Result<(), Failure> {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use policy::glob::{Pattern, Separator};
 use policy::{
-    AccessBody, AccessRequest, CallingProgram, Cause, Compiled, Denial, Host, Policy, PolicyDecision,
+    AccessBody, AccessRequest, CallingProgram, Compiled, DecidingRule, Denial, Host, Policy, PolicyDecision,
     RequestAction,
 };
 use serde_json::json;
@@ -39,9 +39,9 @@ pub struct Arguments {
     /// The type of the body
     #[arg(long, value_name = "TYPE", default_value = "application/json")]
     content_type: String,
-    /// The method, or WEBSOCKET_TEXT for a text frame of a client
+    /// The HTTP method, or WEBSOCKET_TEXT for a text frame that a client sends
     method: String,
-    /// The URL; without a port, the one of its scheme
+    /// The URL; the default port is that of the scheme
     url: String,
 }
 
@@ -145,7 +145,7 @@ impl DecisionPrinter<'_> {
     }
 
     /// The line that decided; the whole file where none did.
-    fn place(&self, cause: Option<&Cause>) -> String {
+    fn place(&self, cause: Option<&DecidingRule>) -> String {
         match cause {
             Some(cause) => format!("{}, rule `{}`", self.sources.locate(cause.at), cause.rule),
             None => self.file.display().to_string(),
@@ -175,7 +175,7 @@ impl<'a> Url<'a> {
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(end);
         if authority.contains('@') {
-            return Err("has a user in it: a policy knows only hosts".to_owned());
+            return Err("contains a user name: a policy matches only hosts".to_owned());
         }
         let bracket = authority.rfind(']').map_or(0, |at| at + 1);
         let (host, port) = match authority[bracket..].rfind(':') {
@@ -183,7 +183,7 @@ impl<'a> Url<'a> {
             None => (authority, None),
         };
         let port = match port {
-            Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or("has a port that is not one")?,
+            Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or("has an invalid port")?,
             None => default.ok_or("needs a port")?,
         };
         let slash = if target.starts_with('/') { "" } else { "/" };

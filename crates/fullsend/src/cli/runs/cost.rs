@@ -18,8 +18,8 @@ const DAY_MS: u64 = 86_400_000;
 #[derive(Args, Debug)]
 pub struct Arguments {
     /// Add up the runs by this
-    #[arg(long, value_enum, default_value_t = By::Day, value_name = "KEY")]
-    by: By,
+    #[arg(long, value_enum, default_value_t = GroupBy::Day, value_name = "KEY")]
+    by: GroupBy,
     /// Count runs from this day on: `YYYY-MM-DD` in UTC, or `7d` for the last seven days
     #[arg(long, value_name = "DAY", value_parser = parse_day)]
     since: Option<String>,
@@ -29,18 +29,18 @@ pub struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum By {
+enum GroupBy {
     Day,
     Harness,
     Repository,
 }
 
-impl From<By> for CostKey {
-    fn from(by: By) -> Self {
+impl From<GroupBy> for CostKey {
+    fn from(by: GroupBy) -> Self {
         match by {
-            By::Day => Self::Day,
-            By::Harness => Self::Harness,
-            By::Repository => Self::Repository,
+            GroupBy::Day => Self::Day,
+            GroupBy::Harness => Self::Harness,
+            GroupBy::Repository => Self::Repository,
         }
     }
 }

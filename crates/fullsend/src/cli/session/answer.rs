@@ -12,6 +12,7 @@ use session::{ApprovalDecision, Payload, RequestId, SessionId, SessionRefusal, S
 pub struct Confirm {
     #[command(flatten)]
     question: RequestOptions,
+    /// Whether the call may run
     #[arg(value_enum)]
     decision: DecisionArgument,
     /// Add a note for the agent
@@ -43,7 +44,7 @@ struct RequestOptions {
     /// The request id that `session show` prints
     #[arg(value_parser = parse_request)]
     request: RequestId,
-    /// Answer for the input with this digest [default: the input of the request]
+    /// Answer only if the input has this digest [default: the input of the request]
     #[arg(long, value_name = "SHA256")]
     digest: Option<Sha256Digest>,
 }

@@ -36,7 +36,7 @@ pub struct Export {
     /// Take transcripts from this directory of runs [default: $XDG_STATE_HOME/fullsend/runs]
     #[arg(long, value_name = "DIR")]
     runs: Option<PathBuf>,
-    /// Terminate the session here, so that only the exported copy goes on
+    /// Terminate the session here, so that only the exported copy continues
     #[arg(long)]
     freeze: bool,
     /// Print JSON about the written file
@@ -55,7 +55,7 @@ pub struct Import {
     /// Accept the environment of the bundle
     #[arg(long)]
     accept_environment: bool,
-    /// Accept what a person answered elsewhere about a tool call
+    /// Accept confirmations of tool calls that people gave where the session was exported
     #[arg(long)]
     accept_answers: bool,
     #[command(flatten)]

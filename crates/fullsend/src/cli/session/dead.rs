@@ -26,10 +26,10 @@ enum Command {
     Show(Show),
     /// Retry dead letters: make them pending again
     #[command(after_help = "Example: fullsend session dead retry ID 7")]
-    Retry(Selected),
+    Retry(DeadLetterArguments),
     /// Drop dead letters for good
     #[command(after_help = "Example: fullsend session dead drop ID 7")]
-    Drop(Selected),
+    Drop(DeadLetterArguments),
 }
 
 #[derive(Args, Debug)]
@@ -52,7 +52,7 @@ struct Show {
 }
 
 #[derive(Args, Debug)]
-struct Selected {
+struct DeadLetterArguments {
     #[command(flatten)]
     session: SessionOptions,
     /// The sequence numbers of the inputs [default: all dead letters]
@@ -89,8 +89,8 @@ fn list(options: &SessionOptions, only: Option<Seq>) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn act(selected: &Selected, action: DeadLetterAction) -> Result<Exit, Failure> {
-    let Selected { session: options, seqs } = selected;
+fn act(selected: &DeadLetterArguments, action: DeadLetterAction) -> Result<Exit, Failure> {
+    let DeadLetterArguments { session: options, seqs } = selected;
     let (mut sessions, id) = options.open()?;
     let dead = sessions.session(id).map_err(failure)?.state.dead;
     let mut wanted = seqs.clone();

@@ -38,10 +38,10 @@ enum Command {
     /// Send a message to a session
     #[command(after_help = "Example: fullsend session send ID \"look into the flaky test\"")]
     Send(send::Send),
-    /// Wake a session now, for one bounded run; exits as the run does, or with 10 if the session waits for an answer
+    /// Wake a session now, for one run, and exit with the run's exit code, or with 10 if the session waits for an answer
     #[command(after_help = "Example: fullsend session run ID")]
     Run(run::Run),
-    /// Queue a wake for later, once or again and again, or cancel one
+    /// Queue a wake for later, once or on a schedule, or cancel one
     #[command(after_help = "Example: fullsend session wake ID --in 2h")]
     Wake(wake::Wake),
     /// Print the log of a session, one JSON object per line
@@ -53,7 +53,7 @@ enum Command {
     /// Watch a session: print what happens, one line per event
     #[command(after_help = "Example: fullsend session watch ID")]
     Watch(events::Watch),
-    /// Interrupt a session: stop its run, before any other input
+    /// Interrupt a session: stop its current run
     #[command(after_help = "Example: fullsend session interrupt ID --note \"wrong branch\"")]
     Interrupt(send::Interrupt),
     /// Confirm a tool call that a session asked about: allow or deny it
@@ -71,7 +71,7 @@ enum Command {
     /// Fetch the directories of a session's runs from its store
     #[command(after_help = "Example: fullsend session fetch ID")]
     Fetch(fetch::Fetch),
-    /// Move a session to its environment as it is now, after it changed
+    /// Accept a changed environment file: run the session with its current content
     #[command(after_help = "Example: fullsend session accept-environment ID")]
     AcceptEnvironment(accept_environment::AcceptEnvironment),
     /// Show and manage dead letters: inputs that were given up

@@ -51,7 +51,7 @@ pub struct Terminate {
 /// Options of every event that a person sends.
 #[derive(Args, Debug)]
 pub struct SendOptions {
-    /// Name this event, such as a delivery number: an event that is sent again with the same key is stored once
+    /// Give the event this key, such as a delivery id; an event with a key that the session already has is not stored again
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
     /// Print JSON

@@ -33,7 +33,7 @@ pub struct Wake {
     /// Add a note for the agent
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
-    /// Name the wake: a second one with the same key is not queued
+    /// Give the wake this key; while it is queued, no other wake with the same key is queued
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
     /// Print JSON

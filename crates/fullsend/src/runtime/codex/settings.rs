@@ -12,13 +12,13 @@ use crate::runtime::launch::{LaunchSpec, alone};
 use crate::runtime::mcp::{self, McpEndpoint, McpServerSpec};
 use crate::runtime::{contract, options, paths, schema, skills};
 
-/// Its configuration and state, inside.
+/// The directory of Codex's configuration and state, inside the sandbox.
 pub const CONFIG_DIRECTORY: &str = "/sandbox/codex-config";
 
 /// Requirements of the highest rank: no other file can change them.
 const REQUIREMENTS: (&str, &str) = ("/etc/codex", "requirements.toml");
 
-/// Longer than the hook itself waits for the guard.
+/// Longer than the time that the hook waits for the guard.
 const HOOK_SECONDS: u32 = 30;
 
 /// Features that use the network, run tools without hooks, or change the agent.
@@ -101,7 +101,7 @@ fn configuration(spec: &LaunchSpec<'_>) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// An agent cannot list its tools, and only the budget bounds its turns.
+/// The options that Codex does not support, such as `tools:` of an agent and a limit on turns.
 pub fn refused_options(checked: &Checked) -> Vec<RefusedOption> {
     let mut refused: Vec<RefusedOption> = mcp::refused_sse(checked).collect();
     let mut refuse = |at, option: &str, instead: &str| {
@@ -136,7 +136,7 @@ pub fn refused_options(checked: &Checked) -> Vec<RefusedOption> {
 /// gateway sees the code and not the calls.
 const FROM_CODE: &[&str] = &["codex-auto-review", "gpt-5.6-", "gpt-6-", "gpt-6.1-", "gpt-daybreak-"];
 
-/// Codex looks its catalogue up by the start of a name.
+/// Codex finds a model in its catalogue by a prefix of its name.
 fn runs_from_code(model: &str) -> bool {
     FROM_CODE.iter().any(|start| model.starts_with(start))
 }
@@ -144,8 +144,8 @@ fn runs_from_code(model: &str) -> bool {
 /// The variable with the placeholder of the key.
 pub const KEY: &str = "FULLSEND_MODEL_KEY";
 
-/// Codex also finds skills in the repository. We write the list, so it does not contain them. Each is also switched
-/// off, so that it cannot be called by its name.
+/// Codex also finds skills in the repository. We write the list of skills ourselves, without them, and also disable
+/// each by its name, so that it cannot be called.
 fn repository_skills(spec: &LaunchSpec<'_>) -> String {
     let mut text =
         "\n[skills]\ninclude_instructions = false\n\n[skills.bundled]\nenabled = false\n".to_owned();
@@ -170,7 +170,8 @@ fn hidden(spec: &LaunchSpec<'_>) -> Vec<Mount> {
         .collect()
 }
 
-/// Codex starts them beside its first request, and goes on without one that fails, unless they are required.
+/// Codex starts MCP servers during its first request. It continues without a server that fails, unless the server is
+/// marked as required.
 fn servers(all: &[McpServerSpec]) -> String {
     let mut text = String::new();
     for McpServerSpec { name, endpoint } in all {

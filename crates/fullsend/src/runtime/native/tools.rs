@@ -37,7 +37,7 @@ pub fn offered(
     let output = output_schema.cloned().unwrap_or(json!({ "type": "object" }));
     tools.push(Tool {
         name: FINISH.to_owned(),
-        description: "Return the result. Call it when your work is done.".to_owned(),
+        description: "Return the result and end the run. Call it when your work is done.".to_owned(),
         schema: json!({ "type": "object", "properties": { "output": output }, "required": ["output"] }),
     });
     tools
@@ -48,19 +48,19 @@ fn described(name: &str) -> (&'static str, Json) {
     let object = |properties: Json, required: &[&str]| json!({ "type": "object", "properties": properties, "required": required });
     match name {
         "Bash" => (
-            "Run a command with /bin/sh in the repository, for at most 120 seconds. Processes that it leaves behind are \
-             killed. Standard output comes first, then standard error; each is cut after 64 KiB.",
+            "Run a command with /bin/sh in the repository. It is killed after 120 seconds. Background processes are killed \
+             when the command ends. Returns standard output, then standard error, each cut after 64 KiB.",
             object(json!({ "command": text }), &["command"]),
         ),
         "Read" => (
-            "Read a file, at most 64 KiB of it. `offset` is the first line, counted from 1; `limit` is the number of lines.",
+            "Read a file. Returns at most 64 KiB. `offset` is the first line, counted from 1; `limit` is the number of lines.",
             object(
                 json!({ "path": text, "offset": { "type": "integer" }, "limit": { "type": "integer" } }),
                 &["path"],
             ),
         ),
         "Write" => (
-            "Write a file. An existing file is replaced.",
+            "Write a file. Replaces an existing file.",
             object(json!({ "path": text, "content": text }), &["path", "content"]),
         ),
         "Edit" => (
@@ -77,7 +77,8 @@ fn described(name: &str) -> (&'static str, Json) {
             object(json!({ "pattern": text, "path": text }), &["pattern"]),
         ),
         _ => (
-            "Search files for an extended regular expression. Each match is printed as path:line:text.",
+            "Search the files below `path` (default: the current directory) for an extended regular expression. Returns \
+             each match as path:line:text.",
             object(json!({ "pattern": text, "path": text }), &["pattern"]),
         ),
     }

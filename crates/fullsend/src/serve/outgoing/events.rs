@@ -9,7 +9,7 @@ use session::{
     ListedSession, PAGE_LIMIT, Session, SessionError, SessionStatus, Sessions, ToolRequestKind, WaitFor,
 };
 
-use super::Outgoing;
+use super::OutgoingWebhooks;
 use super::outbox::OutboxError;
 use super::webhook::WebhookEventKind;
 use crate::record::store;
@@ -24,7 +24,7 @@ const MAX_QUIET: Duration = Duration::from_secs(30);
 
 /// The first search for events of a kind reports nothing: it only records the existing ones. It happens before the
 /// server answers, so that everything after its start is reported.
-pub(super) fn begin(server: &Server, outgoing: &Outgoing) {
+pub(super) fn begin(server: &Server, outgoing: &OutgoingWebhooks) {
     let is_new = |kind: &WebhookEventKind| {
         outgoing.wants(*kind) && matches!(outgoing.outbox.reported(*kind), Ok(None))
     };
@@ -37,7 +37,7 @@ pub(super) fn begin(server: &Server, outgoing: &Outgoing) {
 }
 
 /// Searches until the process ends.
-pub(super) fn watch(server: &Server, outgoing: &Outgoing) {
+pub(super) fn watch(server: &Server, outgoing: &OutgoingWebhooks) {
     let mut runs = RunWatch::default();
     let mut sessions = SessionWatch::default();
     loop {
@@ -55,7 +55,7 @@ pub(super) fn watch(server: &Server, outgoing: &Outgoing) {
 /// Reports new events, and forgets those that are gone if `may_forget` allows it: an event that was only unreadable for
 /// a moment would be reported twice.
 fn compare(
-    outgoing: &Outgoing,
+    outgoing: &OutgoingWebhooks,
     kind: WebhookEventKind,
     current: &BTreeSet<String>,
     data: impl Fn(&str) -> Option<Json>,
@@ -83,7 +83,7 @@ struct RunWatch {
 }
 
 impl RunWatch {
-    fn look(&mut self, server: &Server, outgoing: &Outgoing) -> Result<(), OutboxError> {
+    fn look(&mut self, server: &Server, outgoing: &OutgoingWebhooks) -> Result<(), OutboxError> {
         let all = store::all(&server.runs);
         let is_known = |id: &String| self.ended.as_ref().is_some_and(|ended| ended.contains(id));
         let mut ended = BTreeSet::new();
@@ -165,7 +165,7 @@ impl std::error::Error for WatchError {
 }
 
 impl SessionWatch {
-    fn look(&mut self, server: &Server, outgoing: &Outgoing) -> Result<(), WatchError> {
+    fn look(&mut self, server: &Server, outgoing: &OutgoingWebhooks) -> Result<(), WatchError> {
         let mut sessions = match self.opened.take() {
             Some(sessions) => sessions,
             None => (server.backend.open_sessions)().map_err(WatchError::Open)?,
@@ -182,7 +182,7 @@ impl SessionWatch {
     }
 }
 
-fn report_sessions(sessions: &mut Sessions, outgoing: &Outgoing) -> Result<(), WatchError> {
+fn report_sessions(sessions: &mut Sessions, outgoing: &OutgoingWebhooks) -> Result<(), WatchError> {
     let mut found: BTreeMap<WebhookEventKind, BTreeMap<String, Json>> = SESSION_KINDS
         .into_iter()
         .filter(|kind| outgoing.wants(*kind))

@@ -28,7 +28,7 @@ use crate::fetch::HostNetwork;
 const LOCK_PAUSE: Duration = Duration::from_secs(2);
 
 /// The webhooks that a server sends, and what waits to be sent.
-pub struct Outgoing {
+pub struct OutgoingWebhooks {
     webhooks: Vec<Arc<OutgoingWebhook>>,
     outbox: Arc<Outbox>,
     network: HostNetwork,
@@ -37,7 +37,7 @@ pub struct Outgoing {
     sender: Arc<Sender>,
 }
 
-impl Outgoing {
+impl OutgoingWebhooks {
     /// Opens the outbox in the server's directory. `source` identifies the runs and the store that are reported.
     pub fn open(
         directory: &Path,

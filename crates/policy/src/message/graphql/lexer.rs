@@ -70,7 +70,7 @@ impl<'a> Lexer<'a> {
                     let odd =
                         |c: char| (c.is_control() && c != '\t') || ['\u{2028}', '\u{2029}'].contains(&c);
                     if rest[..end].contains(odd) {
-                        return Err(self.error("a comment holds a control character"));
+                        return Err(self.error("a comment contains a control character"));
                     }
                     self.at += end;
                 }
@@ -123,10 +123,10 @@ impl<'a> Lexer<'a> {
                 Some(b'\\') => match self.peek(1) {
                     Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
                     Some(b'u') if self.has_four_digits() => self.at += 6,
-                    _ => return Err(self.error("a text holds an unknown escape")),
+                    _ => return Err(self.error("a string contains an unknown escape")),
                 },
                 Some(byte) if byte >= b' ' || byte == b'\t' => self.at += 1,
-                _ => return Err(self.error("a text is not closed in its line")),
+                _ => return Err(self.error("a string is not closed on its line")),
             }
         }
     }
@@ -147,7 +147,7 @@ impl<'a> Lexer<'a> {
             } else {
                 match rest.chars().next() {
                     Some(c) if c >= ' ' || matches!(c, '\t' | '\n' | '\r') => self.at += c.len_utf8(),
-                    _ => return Err(self.error("a block of text is not closed")),
+                    _ => return Err(self.error("a block string is not closed")),
                 }
             }
         }

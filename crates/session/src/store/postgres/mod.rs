@@ -60,11 +60,11 @@ pub struct PostgresStore {
     pool: Arc<Pool>,
     /// The number of the last notification that this store has seen.
     seen: Option<u64>,
-    last: Option<Revised>,
+    last: Option<LastWrite>,
 }
 
 /// The session that this store wrote last. If its revision is still the same, the next write needs no read first.
-struct Revised {
+struct LastWrite {
     session: Session,
     revision: i64,
 }
@@ -125,7 +125,7 @@ impl PostgresStore {
         let Some(last) = self.last.take().filter(|last| last.session.header.id == id) else {
             return Ok(false);
         };
-        let Revised { session, revision } = last;
+        let LastWrite { session, revision } = last;
         let found = FoundSession { session, events: Vec::new() };
         match decide(&found) {
             Ok(Some(change)) => self.write_session(found.session, revision, change),
@@ -159,7 +159,7 @@ impl PostgresStore {
         if is_written {
             let SessionChange { state, holder, .. } = change;
             let session = Session { header: session.header, state, holder };
-            self.last = Some(Revised { session, revision: revision + 1 });
+            self.last = Some(LastWrite { session, revision: revision + 1 });
         }
         Ok(is_written)
     }

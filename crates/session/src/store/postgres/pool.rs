@@ -40,7 +40,7 @@ pub(crate) struct Pool {
     freed: Condvar,
     /// The connection that receives notifications. The thread that holds it receives for all.
     listener: Mutex<Option<PostgresConnection>>,
-    received: Mutex<Received>,
+    received: Mutex<Notifications>,
     arrived: Condvar,
 }
 
@@ -53,7 +53,7 @@ struct Connections {
 }
 
 /// The last notifications, numbered from 1.
-struct Received {
+struct Notifications {
     payloads: VecDeque<String>,
     last: u64,
     /// Whether notifications arrive at all.
@@ -81,7 +81,7 @@ impl Pool {
             connections: Mutex::default(),
             freed: Condvar::new(),
             listener: Mutex::new(None),
-            received: Mutex::new(Received { payloads: VecDeque::new(), last: 0, works: true }),
+            received: Mutex::new(Notifications { payloads: VecDeque::new(), last: 0, works: true }),
             arrived: Condvar::new(),
         });
         pools.push((key, Arc::downgrade(&pool)));
@@ -268,7 +268,7 @@ impl Pool {
     }
 }
 
-impl Received {
+impl Notifications {
     fn push(&mut self, payload: String) {
         self.payloads.push_back(payload);
         self.last += 1;

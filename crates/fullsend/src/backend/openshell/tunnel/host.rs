@@ -13,7 +13,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::{Frame, Frames, Kind, MAX_CONNECTIONS, Orders, PIECE, Place};
+use super::{Frame, Frames, Kind, ListenOrder, MAX_CONNECTIONS, PIECE, Place};
 use crate::backend::openshell::client::{self, ExecEvent, OpenshellError};
 use crate::backend::openshell::files;
 use crate::backend::openshell::grpc::{Answers, RequestSender};
@@ -68,7 +68,7 @@ pub(in crate::backend::openshell) async fn open(
     let (sender, answers) = calls;
     let token = uuid::Uuid::new_v4().simple().to_string();
     let listen = services.iter().map(|service| service.place.clone()).collect();
-    let orders = Orders { token: token.clone(), listen };
+    let orders = ListenOrder { token: token.clone(), listen };
     let mut line = serde_json::to_vec(&orders).unwrap_or_default();
     line.push(b'\n');
     sender.send(client::input(&line)).await;

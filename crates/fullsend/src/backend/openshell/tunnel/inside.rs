@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
-use super::{Frame, Kind, MAX_CONNECTIONS, MAX_WAITING, Orders, PIECE, Place};
+use super::{Frame, Kind, ListenOrder, MAX_CONNECTIONS, MAX_WAITING, PIECE, Place};
 use crate::event::exit::Exit;
 
 pub(crate) fn main() -> ExitCode {
@@ -24,7 +24,7 @@ pub(crate) fn main() -> ExitCode {
 fn serve(mut input: impl BufRead) -> io::Result<()> {
     let mut line = String::new();
     (&mut input).take(1 << 16).read_line(&mut line)?;
-    let orders: Orders = serde_json::from_str(&line)?;
+    let orders: ListenOrder = serde_json::from_str(&line)?;
     let tunnel = Arc::new(Tunnel::default());
     for (service, place) in (0..).zip(&orders.listen) {
         listen(place, service, &tunnel)?;

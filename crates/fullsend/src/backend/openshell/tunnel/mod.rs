@@ -27,7 +27,7 @@ const MAX_WAITING: usize = 64 << 20;
 
 /// The first line: where to listen, in the order of the services.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Orders {
+pub(super) struct ListenOrder {
     token: String,
     listen: Vec<Place>,
 }

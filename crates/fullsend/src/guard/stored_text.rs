@@ -15,11 +15,11 @@ const MAX_TEXTS: usize = 200;
 /// More of one text is cut off.
 const MAX_BYTES: usize = 1 << 20;
 
-pub(super) struct KeptTexts {
+pub(super) struct StoredTexts {
     run_directory: PathBuf,
 }
 
-impl KeptTexts {
+impl StoredTexts {
     pub(super) fn new(run_directory: PathBuf) -> Self {
         Self { run_directory }
     }
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn a_text_is_kept_once() {
         let scratch = tempfile::tempdir().unwrap();
-        let kept = KeptTexts::new(scratch.path().to_owned());
+        let kept = StoredTexts::new(scratch.path().to_owned());
         let name = kept.keep("an order").unwrap();
         assert_eq!(kept.keep("an order").unwrap(), name);
         assert_eq!(fs::read_to_string(scratch.path().join(&name)).unwrap(), "an order");
@@ -58,6 +58,6 @@ mod tests {
 
     #[test]
     fn a_directory_that_cannot_be_made_keeps_nothing() {
-        assert_eq!(KeptTexts::new(PathBuf::from("/proc/none")).keep("an order"), None);
+        assert_eq!(StoredTexts::new(PathBuf::from("/proc/none")).keep("an order"), None);
     }
 }
