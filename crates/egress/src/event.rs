@@ -99,6 +99,7 @@ impl RequestedOperation {
 /// How the client reached the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "Via")]
 pub enum ProxyMode {
     /// CONNECT to the proxy's port.
     Connect,
