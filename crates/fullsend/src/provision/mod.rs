@@ -168,9 +168,8 @@ fn provision_here(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Pro
     let variables = |delivered: &DeliveredFiles| {
         environment::variables(inputs.checked(), &repository_name, delivered, context, &value)
     };
-    let around =
-        SandboxDraft { spec: &spec, planned: &planned, image: image.as_ref(), variables: &variables };
-    shell_variables::evaluate(&mut delivered, &around, &placeholders, context)?;
+    let draft = SandboxDraft { spec: &spec, planned: &planned, image: image.as_ref(), variables: &variables };
+    shell_variables::evaluate(&mut delivered, &draft, &placeholders, context)?;
     spec.environment = variables(&delivered);
     // Before the file of variables is made from them.
     placeholders.filter_all("env.sandbox", &mut spec.environment);
@@ -180,7 +179,7 @@ fn provision_here(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Pro
     spec.mounts.extend(delivered.mounts);
     spec.network = planned.network();
     spec.mounts.extend(planned.mounts());
-    // In front of the harness's variables, which win: the last value of a name counts.
+    // In front of the harness's variables, which have precedence: the last value of a name counts.
     put_in_front(&mut spec.environment, planned.environment());
     // After all other variables are there: the image's count only where no one else sets them.
     image::apply_in_run(image.as_ref(), &mut spec, runtime.model_variables, context.emit);
