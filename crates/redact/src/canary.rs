@@ -50,15 +50,15 @@ impl Canary {
 
     /// A token of letters and digits, random for each run.
     pub fn new(token: &str) -> Result<Self, WeakCanary> {
-        let squeezed = squeeze(token).0;
-        if squeezed.len() < Canary::MIN_LENGTH {
+        let simplified = letters_and_digits(token).0;
+        if simplified.len() < Canary::MIN_LENGTH {
             return Err(WeakCanary);
         }
         let mut forms: Vec<Vec<u8>> = forms::forms(token.as_bytes()).into_iter().collect();
         forms.extend(forms::forms(token.to_ascii_lowercase().as_bytes()));
         forms.extend(forms::forms(token.to_ascii_uppercase().as_bytes()));
         forms.extend(full_width(token));
-        Ok(Canary { forms, pieces: pieces(token, &squeezed) })
+        Ok(Canary { forms, pieces: pieces(token, &simplified) })
     }
 
     /// The places of the token, or of a large enough piece of it, in a text.
@@ -83,16 +83,16 @@ impl Canary {
 
     /// Letters and digits alone, so that no separators, quotes or invisible characters between them matter.
     fn spelled(&self, text: &str) -> Option<Range<usize>> {
-        let (squeezed, places) = squeeze(text);
+        let (simplified, places) = letters_and_digits(text);
         let found = self.pieces.iter().find_map(|piece| {
-            steps::count(squeezed.len());
-            memchr::memmem::find(&squeezed, piece).map(|at| places[at]..places[at + piece.len() - 1] + 1)
+            steps::count(simplified.len());
+            memchr::memmem::find(&simplified, piece).map(|at| places[at]..places[at + piece.len() - 1] + 1)
         })?;
         Some(whole_letters(text, found))
     }
 
     /// The finding for a token that was seen outside of a text.
-    pub fn sighting() -> Finding {
+    pub fn leak_finding() -> Finding {
         let Hit { rule, category, severity, range, detail, advice, .. } = hit(0..0);
         Finding {
             rule: rule.name(),
@@ -111,7 +111,7 @@ impl Canary {
 pub struct CanaryWatch {
     automata: Arc<Automata>,
     dense: StateID,
-    squeezed: StateID,
+    simplified: StateID,
 }
 
 struct Automata {
@@ -138,8 +138,8 @@ impl CanaryWatcher {
     }
 
     pub fn watch(&self) -> CanaryWatch {
-        let (dense, squeezed) = self.start;
-        CanaryWatch { automata: Arc::clone(&self.automata), dense, squeezed }
+        let (dense, simplified) = self.start;
+        CanaryWatch { automata: Arc::clone(&self.automata), dense, simplified }
     }
 }
 
@@ -153,21 +153,21 @@ impl CanaryWatch {
             }
             self.dense = forms.next_state(Anchored::No, self.dense, *byte);
             if byte.is_ascii_alphanumeric() {
-                self.squeezed = pieces.next_state(Anchored::No, self.squeezed, byte.to_ascii_lowercase());
+                self.simplified = pieces.next_state(Anchored::No, self.simplified, byte.to_ascii_lowercase());
             }
-            forms.is_match(self.dense) || pieces.is_match(self.squeezed)
+            forms.is_match(self.dense) || pieces.is_match(self.simplified)
         })
     }
 }
 
 /// The pieces of a token that do not occur by chance: forwards, backwards, with rotated letters, and with each letter as a
 /// number, with any separators.
-fn pieces(token: &str, squeezed: &[u8]) -> Vec<Vec<u8>> {
-    let reversed: Vec<u8> = squeezed.iter().rev().copied().collect();
-    let rotated: Vec<u8> = squeezed.iter().map(|byte| rotate(*byte)).collect();
+fn pieces(token: &str, simplified: &[u8]) -> Vec<Vec<u8>> {
+    let reversed: Vec<u8> = simplified.iter().rev().copied().collect();
+    let rotated: Vec<u8> = simplified.iter().map(|byte| rotate(*byte)).collect();
     let hex: String = token.bytes().map(|byte| format!("{byte:02x}")).collect();
     let escaped: String = token.bytes().map(|byte| format!("x{byte:02x}")).collect();
-    let letters = [squeezed, &reversed, &rotated].into_iter().flat_map(|text| text.windows(MIN_PIECE));
+    let letters = [simplified, &reversed, &rotated].into_iter().flat_map(|text| text.windows(MIN_PIECE));
     let numbers = hex.as_bytes().windows(2 * MIN_PIECE).chain(escaped.as_bytes().windows(3 * MIN_PIECE));
     let spelled = token.as_bytes().windows(MIN_PIECE).flat_map(|piece| {
         SPELLINGS.map(|spell| piece.iter().map(|byte| spell(*byte)).collect::<String>().into_bytes())
@@ -204,7 +204,7 @@ fn whole_letters(text: &str, range: Range<usize>) -> Range<usize> {
     text.floor_char_boundary(range.start)..text.ceil_char_boundary(range.end)
 }
 
-fn squeeze(text: &str) -> (Vec<u8>, Vec<usize>) {
+fn letters_and_digits(text: &str) -> (Vec<u8>, Vec<usize>) {
     let kept = text.bytes().enumerate().filter(|(_, byte)| byte.is_ascii_alphanumeric());
     kept.map(|(place, byte)| (byte.to_ascii_lowercase(), place)).unzip()
 }

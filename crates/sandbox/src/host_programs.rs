@@ -30,7 +30,7 @@ pub enum MemoryBound {
 
 impl HostPrograms {
     /// A group with a cgroup, if this process may make one.
-    pub fn together(memory_bytes: u64) -> Self {
+    pub fn with_cgroup(memory_bytes: u64) -> Self {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}{}-{number}", std::process::id());
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_program_that_takes_more_than_its_group_has_ends() {
-        let group = HostPrograms::together(BYTES);
+        let group = HostPrograms::with_cgroup(BYTES);
         let output = take_memory(&group);
         assert!(!output.status.success(), "{output:?}");
         assert_eq!(output.stdout, b"after\n", "what else is in the group goes on");
@@ -147,14 +147,14 @@ mod tests {
 
     #[test]
     fn a_group_leaves_no_cgroup_and_removes_those_of_dead_owners() {
-        let group = HostPrograms::together(BYTES);
+        let group = HostPrograms::with_cgroup(BYTES);
         let directories: Vec<PathBuf> =
             group.cgroup.iter().flat_map(|cgroup| cgroup.directories().to_vec()).collect();
         let Some(directory) = directories.first() else { return };
         // No process has such a number: it is above the kernel's largest.
         let abandoned = directory.with_file_name(format!("{PREFIX}{}-0", u32::MAX));
         fs::create_dir(&abandoned).unwrap();
-        drop(HostPrograms::together(BYTES));
+        drop(HostPrograms::with_cgroup(BYTES));
         assert!(!abandoned.exists());
         assert!(directory.exists(), "its owner lives");
         drop(group);

@@ -93,11 +93,11 @@ impl Handshake {
     fn next(&mut self, shared: &Shared) -> Result<Option<SupervisorHandshake>, StartError> {
         let received = match channel::receive_from::<InitReport>(&shared.socket) {
             Ok(Some(message)) => message,
-            Ok(None) => return Err(self.died("closed its socket")),
+            Ok(None) => return Err(self.start_failure("closed its socket")),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 return Err(StartError::Timeout { after: self.last_step(), limit: HANDSHAKE_LIMIT });
             }
-            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Err(self.died("died")),
+            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Err(self.start_failure("died")),
             Err(source) => {
                 return Err(StartError::Step {
                     step: StartStep::Handshake,
@@ -109,7 +109,7 @@ impl Handshake {
         let Received { message, descriptors, sender } = received;
         match message {
             InitReport::PidOne => {
-                let pid = sender.ok_or_else(|| self.died("has no pid here"))?;
+                let pid = sender.ok_or_else(|| self.start_failure("has no pid here"))?;
                 let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty());
                 self.pid = Some(pid);
                 shared.set_pidfd(pidfd.at(StartStep::BecomePidOne, "a descriptor for PID 1")?);
@@ -133,7 +133,7 @@ impl Handshake {
             | InitReport::NotStarted { .. }
             | InitReport::Exited { .. }
             | InitReport::Proven { .. }
-            | InitReport::NotProven { .. } => Err(self.died("spoke out of turn")),
+            | InitReport::NotProven { .. } => Err(self.start_failure("spoke out of turn")),
         }
     }
 
@@ -144,7 +144,7 @@ impl Handshake {
     ) -> Result<SupervisorHandshake, StartError> {
         let root = descriptors.into_iter().next();
         let (Some(pid), Some(root)) = (self.pid, root) else {
-            return Err(self.died("was ready without a pid or a root"));
+            return Err(self.start_failure("was ready without a pid or a root"));
         };
         Ok(SupervisorHandshake { pid, root, sockets: std::mem::take(&mut self.sockets), description })
     }
@@ -152,9 +152,11 @@ impl Handshake {
     /// Writes the identity map. Only a process outside the new user namespace may do this.
     fn map_identity(&self) -> Result<(), StartError> {
         let (identity, Mapping::Fresh { id }) = self.identity else {
-            return Err(self.died("asked for a map that it could write itself"));
+            return Err(self.start_failure("asked for a map that it could write itself"));
         };
-        let Some(init) = &self.init else { return Err(self.died("asked for a map before it was started")) };
+        let Some(init) = &self.init else {
+            return Err(self.start_failure("asked for a map before it was started"));
+        };
         let maps = [("uid_map", identity.uid), ("gid_map", identity.gid)];
         for (name, inside) in maps {
             let path = format!("/proc/{}/{name}", init.id());
@@ -167,7 +169,7 @@ impl Handshake {
         if self.pid.is_some() { StartStep::BecomePidOne } else { StartStep::Handshake }
     }
 
-    fn died(&self, how: &str) -> StartError {
+    fn start_failure(&self, how: &str) -> StartError {
         StartError::InitDied { after: self.last_step(), how: how.to_owned() }
     }
 

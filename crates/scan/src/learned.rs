@@ -82,7 +82,7 @@ impl LearnedScanner {
             }
             ScoredUnit::Full => {
                 for window in self.over_threshold(text, 0..text.len(), origin)? {
-                    hits.extend(self.narrowed(text, window, origin)?);
+                    hits.extend(self.scored_sentences(text, window, origin)?);
                 }
             }
         }
@@ -120,7 +120,7 @@ impl LearnedScanner {
     }
 
     /// The sentences of a window that score by themselves, so that the others can pass; the window, if none does.
-    fn narrowed(
+    fn scored_sentences(
         &self,
         text: &str,
         window: TextScore,

@@ -38,7 +38,7 @@ impl ProcessTree {
         Ok(Self { root, parents })
     }
 
-    /// All processes that hold the socket. One whose descriptors cannot be read might, and is an error.
+    /// All processes that hold the socket. A process whose descriptors cannot be read might hold it, so it is an error.
     pub(super) fn owners(&self, proc: &Path, inode: u64) -> Result<Vec<u32>, IdentityError> {
         let wanted = format!("socket:[{inode}]");
         let mut all: Vec<u32> = self.parents.keys().copied().chain([self.root]).collect();

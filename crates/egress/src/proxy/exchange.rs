@@ -10,7 +10,7 @@ use super::response_mask::ResponseMask;
 use super::stream::BoxStream;
 use super::upstream::Upstream;
 use crate::http1::{BodyError, Framing, HeadReader, RequestHead, ResponseHead, relay_message};
-use crate::websocket::agreed;
+use crate::websocket::is_accepted;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
@@ -173,7 +173,7 @@ async fn receive(
         if head.status == 101 && !request.is_websocket() {
             return Err("the server sent an unexpected 101 Switching Protocols".to_owned());
         }
-        if head.status == 101 && !agreed(request, &head) {
+        if head.status == 101 && !is_accepted(request, &head) {
             return Err("the server switched protocols without agreeing to this websocket".to_owned());
         }
         if framing != Framing::None {

@@ -20,11 +20,11 @@ pub type LeakWatcher = Arc<dyn Fn(&str) -> MessageWatcher + Send + Sync>;
 pub(super) fn watch(watcher: Option<&LeakWatcher>, destination: &Destination) -> MessageWatcher {
     match watcher {
         Some(watcher) => watcher(&destination.to_string()),
-        None => unwatched(),
+        None => no_watcher(),
     }
 }
 
-fn unwatched() -> MessageWatcher {
+fn no_watcher() -> MessageWatcher {
     Box::new(|_| None)
 }
 
@@ -93,7 +93,7 @@ impl MessageCheck {
 
     /// For the model gateway, which replaces no placeholder and inspects its requests itself.
     pub(super) fn nothing() -> Self {
-        Self { part: "", placeholders: None, watcher: unwatched(), form: None }
+        Self { part: "", placeholders: None, watcher: no_watcher(), form: None }
     }
 
     /// Looks for a replaced method in the form too.

@@ -105,7 +105,7 @@ pub(super) async fn outgoing_request(
         let mut has_memory = |bytes: u64| memory.grow(bytes).is_ok();
         let collected =
             collect_body(&mut client.reader, framing, MAX_SUBSTITUTED_BODY, idle, &mut has_memory).await;
-        let received = collected.map_err(|error| unheld(&error))?;
+        let received = collected.map_err(|error| body_refusal(&error))?;
         let body = substitute_body(connection, &received, format, decided).await?;
         memory.grow(body.len() as u64)?;
         held = Some(memory);
@@ -144,12 +144,12 @@ pub(super) fn body_too_slow() -> Refusal {
 pub(super) fn unhashed(error: &BodyError) -> Refusal {
     match error {
         BodyError::TooLarge => body_too_long_to_sign(),
-        error => unheld(error),
+        error => body_refusal(error),
     }
 }
 
 /// Why a body cannot be held.
-fn unheld(error: &BodyError) -> Refusal {
+fn body_refusal(error: &BodyError) -> Refusal {
     match error {
         BodyError::NoMemory => Refusal::memory_taken(),
         error => Refusal::unreadable(error.to_string()),
@@ -189,7 +189,7 @@ async fn decided_body(
     let collected = collect_body(&mut client.reader, head.framing, rules.most, idle, &mut has_memory).await;
     let body = collected.map_err(|error| match error {
         BodyError::TooLarge => rules.too_large(connection, head),
-        error => unheld(&error),
+        error => body_refusal(&error),
     })?;
     rules.decide(connection, head, &body, record)?;
     let mut substituted = substitute_head(connection, head, decided).await?;

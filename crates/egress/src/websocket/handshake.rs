@@ -39,7 +39,7 @@ pub fn prepare_handshake(request: &mut RequestHead) -> Result<(), &'static str> 
 }
 
 /// Whether the server's 101 belongs to this request.
-pub fn agreed(request: &RequestHead, response: &ResponseHead) -> bool {
+pub fn is_accepted(request: &RequestHead, response: &ResponseHead) -> bool {
     let Some(key) = key(request) else { return false };
     let text = [key, AGREEMENT.as_bytes()].concat();
     let digest = ring::digest::digest(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY, &text);
@@ -73,7 +73,7 @@ mod tests {
         let request = request("dGhlIHNhbXBsZSBub25jZQ==");
         let accept = "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
         assert_eq!(check_handshake(&request), Ok(()));
-        assert!(agreed(&request, &answer(&format!("Upgrade: websocket\r\n{accept}"))));
+        assert!(is_accepted(&request, &answer(&format!("Upgrade: websocket\r\n{accept}"))));
         for wrong in [
             accept.to_owned(),
             "Upgrade: websocket".to_owned(),
@@ -81,7 +81,7 @@ mod tests {
             format!("Upgrade: websocket\r\n{accept}\r\n{accept}"),
             format!("Upgrade: websocket\r\n{accept}\r\nSec-WebSocket-Extensions: permessage-deflate"),
         ] {
-            assert!(!agreed(&request, &answer(&wrong)), "{wrong}");
+            assert!(!is_accepted(&request, &answer(&wrong)), "{wrong}");
         }
     }
 

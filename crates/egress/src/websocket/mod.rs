@@ -7,5 +7,5 @@ mod handshake;
 mod reader;
 
 pub use frame::{FrameError, FrameHead, FrameOrder, MAX_MESSAGE_BYTES, Opcode, apply_mask};
-pub use handshake::{agreed, prepare_handshake};
+pub use handshake::{is_accepted, prepare_handshake};
 pub use reader::{FrameReadError, WebSocketFrameReader};

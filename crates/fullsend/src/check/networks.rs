@@ -44,7 +44,7 @@ fn rules(
 }
 
 /// Every network that the harness does not name, with its rules. One that cannot be read is left out.
-pub fn others(library: &mut Library, resolved: &Resolved) -> Vec<(String, Vec<NetworkRule>)> {
+pub fn unused_networks(library: &mut Library, resolved: &Resolved) -> Vec<(String, Vec<NetworkRule>)> {
     let is_named = |name: &String| resolved.harness.network.iter().any(|known| known.value.as_str() == name);
     let names: Vec<String> =
         library.layers.names("networks").into_iter().filter(|name| !is_named(name)).collect();

@@ -43,7 +43,7 @@ pub fn check(library: &mut Library, harness: &Harness, problems: &mut Vec<Diagno
     let mut files: Vec<ProviderFile> = Vec::new();
     for reference in &harness.providers {
         let Some(found) = references::provider(library, harness, reference, problems) else { continue };
-        problems.extend(library.remarks(&found, super::secrets::literals).iter().cloned());
+        problems.extend(library.diagnostics(&found, super::secrets::literals).iter().cloned());
         let (provider, mut found_problems) = library.decode::<Provider>(&found);
         problems.append(&mut found_problems);
         let Some(provider) = provider else { continue };
@@ -84,7 +84,7 @@ fn with_profile(
         if let Some(profile) = profile.filter(|profile| profile.id == provider.kind) {
             let absent = provider::absent(&provider, &profile);
             if absent.is_empty() {
-                problems.extend(unplaced(&provider, &profile));
+                problems.extend(check_placements(&provider, &profile));
             }
             problems.extend(absent);
             let endpoints = endpoints(&profile, problems);
@@ -103,7 +103,7 @@ fn with_profile(
 }
 
 /// Reports where the credential goes by default, and entries that lack a field that their style needs.
-fn unplaced(provider: &Provider, profile: &Profile) -> Vec<Diagnostic> {
+fn check_placements(provider: &Provider, profile: &Profile) -> Vec<Diagnostic> {
     // The model gateway uses the key; the sandbox gets no placeholder for it.
     if profile.inference_capable == Some(true) {
         return Vec::new();

@@ -14,7 +14,7 @@ pub fn check(library: &mut Library, resolved: &Resolved, problems: &mut Vec<Diag
         files.extend(library.layers.get(layer).and_then(|layer| layer.find("config.yaml")));
     }
     for found in files {
-        problems.extend(library.remarks(&found, literals).iter().cloned());
+        problems.extend(library.diagnostics(&found, literals).iter().cloned());
     }
 }
 

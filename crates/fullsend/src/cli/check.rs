@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     for name in &names {
         problems.append(&mut check_one(&mut opened, name, how));
     }
-    problems.extend(unowned(&mut opened));
+    problems.extend(check_owners(&mut opened));
     let problems = distinct(problems);
     let format = if arguments.json { Format::Json } else { arguments.format };
     print(&opened.library.sources, &problems, format)?;
@@ -109,7 +109,7 @@ pub fn variable_or_empty(name: &str) -> Option<String> {
 }
 
 /// Directories of the repository's layer that anyone with write access can change without review.
-fn unowned(opened: &mut Configuration) -> Option<Diagnostic> {
+fn check_owners(opened: &mut Configuration) -> Option<Diagnostic> {
     opened.library.layers.get(LayerKind::Repository)?;
     let directories = codeowners::without_owner(&opened.repository);
     if directories.is_empty() {

@@ -138,7 +138,7 @@ fn host_memory() -> Check {
         Err(error) => return weak(name, error.to_string(), &format!("unset {}", memory::VARIABLE)),
     };
     let mebibytes = bytes >> 20;
-    match HostPrograms::together(bytes).bound() {
+    match HostPrograms::with_cgroup(bytes).bound() {
         MemoryBound::Together { how } => {
             good(name, format!("scripts, git and servers have {mebibytes} MiB together, by {how}"))
         }

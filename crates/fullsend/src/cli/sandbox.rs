@@ -80,7 +80,7 @@ pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
     match &arguments.which {
         SandboxCommand::Lasting(which) => lasting::run(which),
         SandboxCommand::Run { place, command } => {
-            within(place, "\n", |policy_sandbox, cancel| relay(policy_sandbox, command, cancel))
+            with_sandbox(place, "\n", |policy_sandbox, cancel| relay(policy_sandbox, command, cancel))
         }
         SandboxCommand::Shell { place, command } => {
             if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
@@ -90,7 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
             let shell = [OsString::from("/bin/sh")];
             let command = if command.is_empty() { &shell[..] } else { command };
             // A raw terminal needs the carriage return.
-            within(place, "\r\n", |policy_sandbox, cancel| {
+            with_sandbox(place, "\r\n", |policy_sandbox, cancel| {
                 interact(&policy_sandbox.sandbox, &policy_sandbox.directory, command, cancel)
             })
         }
@@ -98,7 +98,7 @@ pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
 }
 
 /// Starts a sandbox, does something with it, and takes it down.
-fn within(
+fn with_sandbox(
     place: &SandboxOptions,
     line_end: &'static str,
     work: impl FnOnce(&PolicySandbox, &Cancel) -> Result<u8, Failure>,

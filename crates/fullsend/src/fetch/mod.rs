@@ -345,7 +345,7 @@ impl Answer<'_> {
     }
 
     /// The whole body, if it has at most this many bytes.
-    pub fn whole(mut self, max_bytes: usize) -> Result<Vec<u8>, FetchError> {
+    pub fn read_all(mut self, max_bytes: usize) -> Result<Vec<u8>, FetchError> {
         let mut bytes = Vec::new();
         while let Some(part) = self.next()? {
             if bytes.len() + part.len() > max_bytes {

@@ -35,11 +35,12 @@ impl Guard {
     /// Reports a canary token on its way to `destination`, and returns why it is stopped.
     fn repeated(&self, destination: &str) -> Option<String> {
         let place = format!("egress to {destination}");
-        let findings = self.judge.apply_waivers(vec![Canary::sighting()], &place);
+        let findings = self.judge.apply_waivers(vec![Canary::leak_finding()], &place);
         let stops = self.judge.blocking_finding(&findings, Origin::Output).map(describe);
         let action = if stops.is_some() { TextAction::Stopped } else { TextAction::Reported };
         // Each destination is reported once: a program that tries again tells nothing new.
-        let key = key(&report::event(&place, Origin::Output, &Canary::sighting(), FindingAction::None, None));
+        let key =
+            key(&report::event(&place, Origin::Output, &Canary::leak_finding(), FindingAction::None, None));
         if self.reported.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
             self.report(&place, Origin::Output, &findings, action);
         }

@@ -16,7 +16,7 @@ use super::dialect::CallDecision;
 use super::judge::{Scanners, describe, name};
 use super::reminders;
 use super::report::TextAction;
-use super::withholding::{PassedResult, WithheldParts, whole};
+use super::withholding::{PassedResult, WithheldParts, withheld_notice};
 use crate::event::RunEvent;
 
 /// How long the model's first request waits for the start hook.
@@ -216,7 +216,7 @@ impl Guard {
             findings.open.extend(began.open);
             findings.waived.extend(began.waived);
             let (clean, withheld) = match crosses {
-                Some(why) => (Cow::Owned(whole(&why)), Some(WithheldParts::Whole(why))),
+                Some(why) => (Cow::Owned(withheld_notice(&why)), Some(WithheldParts::Whole(why))),
                 None => (clean, withheld),
             };
             let cleaned = match clean {

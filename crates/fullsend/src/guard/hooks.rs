@@ -187,7 +187,7 @@ impl Guard {
                 passed.text
             }
             Err(error) if self.report_scanner_error(&place, &error) => {
-                Cow::Owned(withholding::whole(&error.to_string()))
+                Cow::Owned(withholding::withheld_notice(&error.to_string()))
             }
             Err(_) => Cow::Borrowed(text),
         }

@@ -106,7 +106,7 @@ impl Guard {
         let canary = setup.canary();
         let kept = setup.run_directory.map(|directory| Arc::new(StoredTexts::new(directory.to_owned())));
         let judge = setup.judge(canary.as_deref())?;
-        for event in setup::announcements(&judge) {
+        for event in setup::setup_events(&judge) {
             emit.emit(event);
         }
         Ok(Self {

@@ -191,7 +191,7 @@ impl Judge {
 }
 
 /// What every run reports about its guard.
-pub(super) fn announcements(judge: &Judge) -> Vec<RunEvent> {
+pub(super) fn setup_events(judge: &Judge) -> Vec<RunEvent> {
     let toggles = judge.scanner.toggles();
     let mut events = Vec::new();
     if toggles.tirith {

@@ -6,7 +6,7 @@ use std::io;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use super::platform::{architecture, here};
+use super::platform::{architecture, host_platform};
 use super::source::ImageSource;
 use super::stream::hexadecimal;
 
@@ -144,12 +144,16 @@ fn of_layout(source: &ImageSource) -> io::Result<Manifest> {
     let mut platforms = Vec::new();
     collect(source, index, 0, &mut candidates, &mut platforms)?;
     match &candidates[..] {
-        [] => Err(wrong(&format!("it has no image for {}, only for: {}", here(), platforms.join(", ")))),
+        [] => Err(wrong(&format!(
+            "it has no image for {}, only for: {}",
+            host_platform(),
+            platforms.join(", ")
+        ))),
         [one] => of_oci(source, one),
         many => Err(wrong(&format!(
             "it holds {} images for {}: save the one you mean on its own",
             many.len(),
-            here()
+            host_platform()
         ))),
     }
 }
@@ -224,7 +228,10 @@ fn assemble(
     let os = os.unwrap_or_else(|| "linux".to_owned());
     let built_for = built_for.unwrap_or_else(|| architecture().to_owned());
     if (os.as_str(), built_for.as_str()) != ("linux", architecture()) {
-        return Err(wrong(&format!("it is built for {os}/{built_for}, and this machine is {}", here())));
+        return Err(wrong(&format!(
+            "it is built for {os}/{built_for}, and this machine is {}",
+            host_platform()
+        )));
     }
     if rootfs.diff_ids.len() != blobs.len() {
         return Err(refused("its configuration and its manifest do not agree about its layers"));

@@ -1,6 +1,6 @@
 //! Which images this machine can run: the platform names of the image formats.
 
-pub fn here() -> String {
+pub fn host_platform() -> String {
     format!("linux/{}", architecture())
 }
 

@@ -119,7 +119,7 @@ impl Unpacker<'_> {
                 let to = entry.link.as_deref().unwrap_or_default();
                 self.clear(&parent, name, &entry.path)?;
                 let made = rustix::fs::symlinkat(std::ffi::OsStr::from_bytes(to), &parent, name);
-                self.own(made)
+                self.mark_directory_error(made)
             }
             EntryType::Link => self.hard_link(&parent, name, entry),
             EntryType::GNUSparse => {
@@ -152,7 +152,7 @@ impl Unpacker<'_> {
                     );
                     return Err(io::Error::other(why));
                 }
-                Err(e) => return self.own(Err(e)),
+                Err(e) => return self.mark_directory_error(Err(e)),
             };
         }
         Ok(here)
@@ -166,7 +166,7 @@ impl Unpacker<'_> {
     fn new_directory(&mut self, parent: &OwnedFd, name: &Path) -> io::Result<OwnedFd> {
         let made = rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o755))
             .and_then(|()| open_directory(parent, name));
-        self.own(made)
+        self.mark_directory_error(made)
     }
 
     fn directory(&mut self, parent: &OwnedFd, name: &Path, path: &Path) -> io::Result<()> {
@@ -191,7 +191,7 @@ impl Unpacker<'_> {
         let executable = entry.header.mode().unwrap_or(0o644) & 0o111 != 0;
         let mode = Mode::from_raw_mode(if executable { 0o755 } else { 0o644 });
         let made = rustix::fs::openat(parent, name, flags, mode);
-        let mut file = File::from(self.own(made)?);
+        let mut file = File::from(self.mark_directory_error(made)?);
         let expected = entry.header.size()?;
         let copied = copy(contents, &mut file);
         let copied = self.check(copied)?;
@@ -203,7 +203,7 @@ impl Unpacker<'_> {
         let times = Timestamps { last_access: time, last_modification: time };
         // Set the mode, because the caller's umask changed it; set the time, because caches in the image depend on it.
         let finished = rustix::fs::fchmod(&file, mode).and_then(|()| rustix::fs::futimens(&file, &times));
-        self.own(finished)
+        self.mark_directory_error(finished)
     }
 
     fn hard_link(&mut self, parent: &OwnedFd, name: &Path, entry: &TarEntry) -> io::Result<()> {
@@ -232,7 +232,7 @@ impl Unpacker<'_> {
         }
         self.clear(parent, name, &entry.path)?;
         let made = rustix::fs::linkat(&from, original, parent, name, AtFlags::empty());
-        self.own(made)
+        self.mark_directory_error(made)
     }
 
     fn whiteout(&mut self, parent: &OwnedFd, path: &Path, name: &Path) -> io::Result<()> {
@@ -245,7 +245,7 @@ impl Unpacker<'_> {
                 Whiteouts::Mark => self.mark_opaque(parent),
                 Whiteouts::Apply => {
                     let purged = self.purge(path.parent().unwrap_or(Path::new("")));
-                    self.own(purged)
+                    self.mark_directory_error(purged)
                 }
             };
         }
@@ -266,7 +266,7 @@ impl Unpacker<'_> {
                     io::ErrorKind::NotADirectory => Ok(()),
                     _ => Err(error),
                 });
-                self.own(purged)
+                self.mark_directory_error(purged)
             }
             Whiteouts::Apply => self.clear(parent, gone, &path.with_file_name(gone)),
             Whiteouts::Mark => self.mark_gone(parent, gone),
@@ -299,17 +299,17 @@ impl Unpacker<'_> {
         match rustix::fs::mknodat(parent, gone, FileType::CharacterDevice, mode, 0) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(Errno::PERM | Errno::OPNOTSUPP | Errno::INVAL) => self.cannot_mark(),
-            Err(e) => self.own(Err(e)),
+            Err(e) => self.mark_directory_error(Err(e)),
         }
     }
 
     fn mark_opaque(&mut self, directory: &OwnedFd) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(directory, ".", flags, Mode::empty());
-        let opened = self.own(opened)?;
+        let opened = self.mark_directory_error(opened)?;
         match rustix::fs::fsetxattr(&opened, OPAQUE_ATTRIBUTE, b"y", XattrFlags::empty()) {
             Err(Errno::PERM | Errno::OPNOTSUPP) => self.cannot_mark(),
-            set => self.own(set),
+            set => self.mark_directory_error(set),
         }
     }
 
@@ -325,14 +325,14 @@ impl Unpacker<'_> {
             // Its parents were opened without crossing a link, and no one else writes here.
             Err(Errno::ISDIR) => {
                 let removed = std::fs::remove_dir_all(self.path.join(path));
-                self.own(removed)
+                self.mark_directory_error(removed)
             }
-            Err(e) => self.own(Err(e)),
+            Err(e) => self.mark_directory_error(Err(e)),
         }
     }
 
     /// Marks a failure as one of the directory, not of the archive.
-    fn own<T, E: Into<io::Error>>(&mut self, result: Result<T, E>) -> io::Result<T> {
+    fn mark_directory_error<T, E: Into<io::Error>>(&mut self, result: Result<T, E>) -> io::Result<T> {
         result.map_err(|error| {
             let error = error.into();
             let copy = error
@@ -347,7 +347,7 @@ impl Unpacker<'_> {
         match copied {
             Ok(count) => Ok(count),
             Err(CopyError::Read(error)) => Err(error),
-            Err(CopyError::Write(error)) => self.own(Err(error)),
+            Err(CopyError::Write(error)) => self.mark_directory_error(Err(error)),
         }
     }
 }

@@ -92,8 +92,8 @@ impl RepositoryDiff<'_> {
         depth: usize,
     ) -> Result<(), QuarantineError> {
         let DirectorySides { view, host, .. } = *sides;
-        let ours = about(view, name, path)?;
-        let theirs = about(host, name, path)?;
+        let ours = stat(view, name, path)?;
+        let theirs = stat(host, name, path)?;
         let is_directory =
             |about: Option<&Stat>| about.is_some_and(|about| kind(about) == FileType::Directory);
         let view_directory = is_directory(ours.as_ref());
@@ -156,7 +156,7 @@ fn names(directory: Option<BorrowedFd<'_>>, path: &str) -> Result<BTreeSet<Strin
     Ok(all)
 }
 
-fn about(directory: Option<BorrowedFd<'_>>, name: &str, path: &str) -> Result<Option<Stat>, QuarantineError> {
+fn stat(directory: Option<BorrowedFd<'_>>, name: &str, path: &str) -> Result<Option<Stat>, QuarantineError> {
     let Some(directory) = directory else { return Ok(None) };
     match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(about) => Ok(Some(about)),

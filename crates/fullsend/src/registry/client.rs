@@ -93,7 +93,7 @@ impl RegistryClient<'_> {
             return Err(self.answered(answer));
         }
         let content_type = answer.header(&CONTENT_TYPE).map(str::to_owned);
-        let bytes = answer.whole(MAX_MANIFEST_BYTES).map_err(|source| self.session.unreachable(source))?;
+        let bytes = answer.read_all(MAX_MANIFEST_BYTES).map_err(|source| self.session.unreachable(source))?;
         let refused = |why: String| PullError::Refused { name: name.to_string(), why };
         let found = BlobDigest::of(&bytes);
         if digest.is_some_and(|digest| *digest != found) {
@@ -126,7 +126,7 @@ impl RegistryClient<'_> {
             );
             return self.session.login_failed(why);
         }
-        let body = answer.whole(1 << 16).unwrap_or_default();
+        let body = answer.read_all(1 << 16).unwrap_or_default();
         PullError::Answered { name, status, message: message(&body) }
     }
 
@@ -216,7 +216,7 @@ impl RegistryClient<'_> {
         };
         let answer = answer.map_err(|error| failed(error.to_string()))?;
         let status = answer.status;
-        let body = answer.whole(MAX_TOKEN_BYTES).map_err(|error| failed(error.to_string()))?;
+        let body = answer.read_all(MAX_TOKEN_BYTES).map_err(|error| failed(error.to_string()))?;
         if !status.is_success() {
             return Err(failed(format!("{address} answered {}: {}", status.as_u16(), message(&body))));
         }

@@ -117,14 +117,14 @@ impl ImageStore {
     /// The layout of an image that is here with all its blobs.
     pub fn find(&self, name: &ImageName) -> Option<(StoredImage, PathBuf)> {
         let directory = self.directory_of(&name.to_string());
-        let image = about(&directory)?;
+        let image = read_stored_image(&directory)?;
         image.blobs.iter().all(|blob| self.has(blob)).then_some((image, directory))
     }
 
     pub fn list(&self) -> io::Result<Vec<StoredImage>> {
         let mut images = Vec::new();
         for entry in fs::read_dir(self.directory.join(NAMES))? {
-            images.extend(about(&entry?.path()));
+            images.extend(read_stored_image(&entry?.path()));
         }
         images.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(images)
@@ -226,7 +226,7 @@ impl ImageStore {
     }
 }
 
-fn about(directory: &Path) -> Option<StoredImage> {
+fn read_stored_image(directory: &Path) -> Option<StoredImage> {
     let bytes = fs::read(directory.join(ABOUT)).ok()?;
     let image: StoredImage = serde_json::from_slice(&bytes).ok()?;
     (image.v == VERSION).then_some(image)

@@ -31,7 +31,7 @@ pub fn report(events: &[Envelope], zone: &TimeZone, changed: &[PatchedFile]) -> 
     section(&mut out, "findings", &findings(events));
     section(&mut out, "counted", &counted(&record));
     section(&mut out, "models", &models(&record));
-    section(&mut out, "weaker", &weaker(&record));
+    section(&mut out, "weaker", &weakened_settings(&record));
     section(&mut out, "output", &output(&record));
     clean_text(&out)
 }
@@ -167,7 +167,7 @@ fn models(record: &Record) -> Vec<String> {
 }
 
 /// What the sandbox did not enforce, and which settings were weaker than the defaults.
-fn weaker(record: &Record) -> Vec<String> {
+fn weakened_settings(record: &Record) -> Vec<String> {
     let parts = record.sandbox.iter().filter(|part| part.status != EnforcementStatus::Enforced);
     let parts = parts.map(|part| format!("{} is {}: {}", part.part, part.status.as_str(), part.reason));
     let toggles = record.toggles.iter().map(|one| format!("{} is {} ({})", one.field, one.value, one.place));

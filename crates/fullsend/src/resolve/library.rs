@@ -145,7 +145,7 @@ impl Library {
     }
 
     /// Calls `look` with a file's tree once, and caches its result.
-    pub fn remarks(
+    pub fn diagnostics(
         &mut self,
         found: &LayerPath,
         look: impl FnOnce(&Node) -> Vec<Diagnostic>,

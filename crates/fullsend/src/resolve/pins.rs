@@ -121,10 +121,11 @@ pub struct OverrideScope<'a> {
 /// All fields of `merged` that are weaker than the organisation's values, each once.
 pub fn weakenings(library: &Library, floors: &[Node], caps: Option<&Node>, merged: &Node) -> Vec<Weakening> {
     let pinned = PINS.iter().filter_map(|(field, pin)| {
-        floors.iter().find_map(|floor| against(library, *pin, field, floor.find(field)?, merged))
+        floors.iter().find_map(|floor| find_weakening(library, *pin, field, floor.find(field)?, merged))
     });
-    let capped =
-        CAPS.iter().filter_map(|(cap, field)| against(library, Pin::AtMost, field, caps?.get(cap)?, merged));
+    let capped = CAPS
+        .iter()
+        .filter_map(|(cap, field)| find_weakening(library, Pin::AtMost, field, caps?.get(cap)?, merged));
     pinned.chain(capped).chain(weaker_rules(floors, merged)).collect()
 }
 
@@ -145,7 +146,13 @@ fn weaker_rules(floors: &[Node], merged: &Node) -> Vec<Weakening> {
 }
 
 /// How one field of `merged` is weaker than its floor, if it is.
-fn against(library: &Library, pin: Pin, field: &str, floor: &Node, merged: &Node) -> Option<Weakening> {
+fn find_weakening(
+    library: &Library,
+    pin: Pin,
+    field: &str,
+    floor: &Node,
+    merged: &Node,
+) -> Option<Weakening> {
     let (said_at, what) = match merged.find(field) {
         Some(chosen) => {
             let (at, what) = weaker(pin, floor, chosen)?;

@@ -32,7 +32,7 @@ pub struct LaunchSpec<'a> {
 }
 
 /// Mounts a directory with this one file over what an image has there: programs also read other files in it.
-pub(super) fn alone(
+pub(super) fn mount_only(
     spec: &LaunchSpec<'_>,
     directory: &str,
     file: &str,

@@ -71,7 +71,7 @@ pub fn run(
     let lines = process.stdout.take().map(stream::read_ahead);
     let followed =
         lines.as_ref().map_or(StreamEnd::Closed, |lines| stream::follow(lines, timeouts, &give_up, on_line));
-    if let Some(ended) = early(context, followed) {
+    if let Some(ended) = early_end(context, followed) {
         end(context, &process, lines.as_ref(), on_line);
         return Ok(ended);
     }
@@ -97,7 +97,7 @@ pub fn run(
 }
 
 /// Why it must stop early, if it must. The guard's reason comes first.
-fn early(context: &LaunchContext<'_>, followed: StreamEnd) -> Option<ProcessEnd> {
+fn early_end(context: &LaunchContext<'_>, followed: StreamEnd) -> Option<ProcessEnd> {
     match followed {
         StreamEnd::Closed => None,
         StreamEnd::TimedOut => Some(ProcessEnd::TimedOut),

@@ -56,7 +56,7 @@ fn default_bytes() -> u64 {
 pub fn hold(bytes: u64) -> Arc<HostPrograms> {
     let mut group = GROUP.lock().unwrap_or_else(PoisonError::into_inner);
     group.upgrade().unwrap_or_else(|| {
-        let made = Arc::new(HostPrograms::together(bytes));
+        let made = Arc::new(HostPrograms::with_cgroup(bytes));
         *group = Arc::downgrade(&made);
         made
     })

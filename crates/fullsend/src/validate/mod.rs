@@ -54,24 +54,24 @@ pub fn validate<E>(
     let excused = matches!(&expected, Some((expected, Ok(Some(said)))) if (expected.excuses)(said));
     let mut violations = match document(directory, file) {
         Ok(None) if lenient || excused => Vec::new(),
-        Ok(None) => vec![whole(missing(file, quarantined.files()))],
+        Ok(None) => vec![violation_of_document(missing(file, quarantined.files()))],
         Ok(Some(document)) => {
             checked.schema.as_ref().map_or_else(Vec::new, |schema| check(&schema.validator, &document, ""))
         }
-        Err(why) => vec![whole(why)],
+        Err(why) => vec![violation_of_document(why)],
     };
     let own = violations.len();
     if let Some((expected, document)) = expected {
         let file = &expected.file;
         violations.extend(match document {
-            Ok(None) => vec![whole(format!("the file `{file}` is missing"))],
+            Ok(None) => vec![violation_of_document(format!("the file `{file}` is missing"))],
             Ok(Some(document)) => check(&expected.validator, &document, &format!("in `{file}`: ")),
-            Err(why) => vec![whole(why)],
+            Err(why) => vec![violation_of_document(why)],
         });
     }
     let expected_is_wrong = violations.len() > own;
     if violations.is_empty() {
-        violations.extend(script(&quarantined)?.map(whole));
+        violations.extend(script(&quarantined)?.map(violation_of_document));
     }
     if violations.is_empty() {
         let schema =
@@ -92,7 +92,7 @@ fn missing(file: &str, there: &[String]) -> String {
     }
 }
 
-fn whole(message: String) -> Violation {
+fn violation_of_document(message: String) -> Violation {
     Violation { path: String::new(), message }
 }
 
@@ -128,9 +128,9 @@ pub fn against(file: &str, schema: &str) -> Result<Vec<Violation>, String> {
     let path = Path::new(file);
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     Ok(match document(path.parent().unwrap_or(Path::new("")), &name) {
-        Ok(None) => vec![whole(format!("`{file}` is missing"))],
+        Ok(None) => vec![violation_of_document(format!("`{file}` is missing"))],
         Ok(Some(document)) => check(&validator, &document, ""),
-        Err(why) => vec![whole(why)],
+        Err(why) => vec![violation_of_document(why)],
     })
 }
 

@@ -56,7 +56,7 @@ const OPENAI_BETAS: &[&str] = &["responses=experimental"];
 
 pub(crate) fn check_headers(headers: &HeaderMap, allowed: &AllowedFeatures) -> Result<(), NotAllowed> {
     let known = |name: &str, beta: &str| match name {
-        "anthropic-beta" => BETAS.contains(&undated(beta)),
+        "anthropic-beta" => BETAS.contains(&without_date(beta)),
         _ => OPENAI_BETAS.contains(&beta),
     };
     for name in ["anthropic-beta", "openai-beta"] {
@@ -76,7 +76,7 @@ pub(crate) fn check_headers(headers: &HeaderMap, allowed: &AllowedFeatures) -> R
 }
 
 /// `interleaved-thinking-2025-05-14` and `claude-code-20250219` without their dates.
-pub(crate) fn undated(beta: &str) -> &str {
+pub(crate) fn without_date(beta: &str) -> &str {
     let name = beta.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
     let date = beta[name.len()..].bytes().filter(u8::is_ascii_digit).count();
     if date == 8 { name } else { beta }

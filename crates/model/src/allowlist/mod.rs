@@ -9,7 +9,7 @@ mod messages;
 mod responses;
 mod shape;
 
-pub(crate) use header::{check_headers, check_query, undated};
+pub(crate) use header::{check_headers, check_query, without_date};
 pub use json::check_json;
 
 use crate::wire::Wire;

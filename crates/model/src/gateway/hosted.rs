@@ -4,7 +4,7 @@
 
 use super::memory::MAX_VALUES;
 use super::response::{AnswerBody, GatewayResponse, fault_response, respond};
-use crate::allowlist::{check_json, undated};
+use crate::allowlist::{check_json, without_date};
 use crate::upstream::event_stream::CONTENT_TYPE as EVENT_STREAM;
 use crate::upstream::request::Operation;
 use crate::wire::Wire;
@@ -198,7 +198,7 @@ fn leave_out_search(headers: &mut HeaderMap) {
     let given: Vec<String> =
         headers.get_all(BETA).iter().filter_map(|value| value.to_str().ok()).map(str::to_owned).collect();
     let named = given.iter().flat_map(|value| value.split(',')).map(str::trim);
-    let kept: Vec<&str> = named.filter(|beta| undated(beta) != "web-search").collect();
+    let kept: Vec<&str> = named.filter(|beta| without_date(beta) != "web-search").collect();
     let value = HeaderValue::from_str(&kept.join(",")).ok().filter(|value| !value.is_empty());
     match value {
         Some(value) => drop(headers.insert(BETA, value)),

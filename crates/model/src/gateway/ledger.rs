@@ -261,24 +261,24 @@ impl Ledger {
 
     fn settle(&self, ask: Amount, requested: &str, answered: Option<(&str, TokenUsage)>) -> Option<Money> {
         let Some((model, usage)) = answered else {
-            self.book(ask, None);
+            self.settle_reservation(ask, None);
             return None;
         };
         let model = if model.is_empty() { requested } else { model };
         let price = self.prices.price(model).or_else(|| self.prices.price(requested));
         let cost = price.map(|price: &Price| price.cost(&usage));
-        self.book(ask, Some(&ExchangeUse { model, usage, cost }));
+        self.settle_reservation(ask, Some(&ExchangeUse { model, usage, cost }));
         cost
     }
 
     fn settle_reserved(&self, ask: Amount, model: &str, bound: TokenUsage) -> Option<Money> {
         let cost = self.prices.price(model).map(|_| ask.money);
-        self.book(ask, Some(&ExchangeUse { model, usage: bound, cost }));
+        self.settle_reservation(ask, Some(&ExchangeUse { model, usage: bound, cost }));
         cost
     }
 
     /// Ends a reservation and adds what was used.
-    fn book(&self, ask: Amount, used: Option<&ExchangeUse<'_>>) {
+    fn settle_reservation(&self, ask: Amount, used: Option<&ExchangeUse<'_>>) {
         let spent = used.and_then(|used| used.cost).unwrap_or_default();
         self.shared.settle(ask.money, spent);
         let warning = {

@@ -103,14 +103,14 @@ impl Rules {
 }
 
 fn names_model(names: &[String], model: &str) -> bool {
-    let plain = unhosted(model);
+    let plain = vendor_model_name(model);
     names
         .iter()
         .any(|name| is_same_model(name, model) || is_same_model(name, plain) || is_in_family(name, model))
 }
 
 /// Bedrock's names begin with a group of regions and the vendor: `eu.anthropic.claude-sonnet-4-5`.
-fn unhosted(model: &str) -> &str {
+fn vendor_model_name(model: &str) -> &str {
     let is_regions =
         |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-' || byte == b'.');
     model

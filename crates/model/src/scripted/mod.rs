@@ -74,7 +74,7 @@ impl ScriptedModel {
         match chosen {
             Err(fault) => refusal(wire, &fault),
             Ok(steps) if request.stream => streamed(wire, steps),
-            Ok(steps) => unstreamed(wire, steps),
+            Ok(steps) => answer_without_stream(wire, steps),
         }
     }
 
@@ -166,7 +166,7 @@ fn streamed(wire: Wire, steps: Vec<PlayStep>) -> ScriptedAnswer {
     ScriptedAnswer { status: 200, content_type: "text/event-stream", emissions }
 }
 
-fn unstreamed(wire: Wire, steps: Vec<PlayStep>) -> ScriptedAnswer {
+fn answer_without_stream(wire: Wire, steps: Vec<PlayStep>) -> ScriptedAnswer {
     let mut fold = AnswerAssembler::default();
     let mut emissions = Vec::new();
     for step in steps {

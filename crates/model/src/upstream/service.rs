@@ -3,7 +3,7 @@
 use super::UpstreamError;
 use super::base_url::{BaseUrl, PlainHttp, UrlError};
 use super::token_cache::LearnSecret;
-use crate::allowlist::undated;
+use crate::allowlist::without_date;
 use bytes::Bytes;
 use egress::credentials::{CredentialSource, Secret};
 use egress::dial::Dialer;
@@ -218,7 +218,7 @@ const HOSTED_BETAS: &[&str] = &[
 pub(super) fn keep_hosted_betas(headers: &mut HeaderMap) {
     let given: Vec<&str> = headers.get_all(BETA).iter().filter_map(|value| value.to_str().ok()).collect();
     let betas = given.iter().flat_map(|value| value.split(',')).map(str::trim);
-    let kept: Vec<&str> = betas.filter(|beta| HOSTED_BETAS.contains(&undated(beta))).collect();
+    let kept: Vec<&str> = betas.filter(|beta| HOSTED_BETAS.contains(&without_date(beta))).collect();
     let value = HeaderValue::from_str(&kept.join(",")).ok().filter(|value| !value.is_empty());
     match value {
         Some(value) => drop(headers.insert(BETA, value)),

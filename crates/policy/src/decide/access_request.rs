@@ -42,10 +42,10 @@ pub fn decide(policy: &Compiled, attempt: &AccessRequest<'_>) -> PolicyDecision 
 }
 
 fn judge(policy: &Compiled, attempt: &AccessRequest<'_>) -> Result<PolicyDecision, Denial> {
-    let host = Host::parse(attempt.host).map_err(|error| Denial::because(Reason::Host(error), None))?;
+    let host = Host::parse(attempt.host).map_err(|error| Denial::new(Reason::Host(error), None))?;
     let admitted =
         policy.admit(&ConnectionRequest { host: &host, port: attempt.port, caller: attempt.caller })?;
-    let deny = |reason| Denial::because(reason, Some(admitted.cause()));
+    let deny = |reason| Denial::new(reason, Some(admitted.cause()));
     if let Some(addresses) = attempt.addresses {
         admitted.reach().check(attempt.port, addresses).map_err(|denied| deny(Reason::Address(denied)))?;
     }

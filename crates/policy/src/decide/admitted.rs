@@ -61,27 +61,27 @@ impl Admitted {
 
     /// What the policy says about credentials for a request on this path; `None` for the connection as a whole.
     pub fn credentials(&self, path: Option<&str>) -> &CredentialUse {
-        let chosen = path.and_then(|path| self.governing(path));
+        let chosen = path.and_then(|path| self.deciding_entry(path));
         let bound = || self.entries.iter().find(|entry| entry.endpoint.credentials.provider.is_some());
         &chosen.or_else(bound).unwrap_or(&self.entries[0]).endpoint.credentials
     }
 
     /// The protocol by which a request on this path is read; `Tunnel` when it is not.
     pub fn protocol(&self, path: &str) -> Protocol {
-        self.governing(path).map_or(Protocol::Tunnel, |entry| entry.endpoint.protocol)
+        self.deciding_entry(path).map_or(Protocol::Tunnel, |entry| entry.endpoint.protocol)
     }
 
     /// The longest body that the rules for this path read; `None` if they do not read bodies.
     pub fn max_body_bytes(&self, path: &str) -> Option<u64> {
-        let governing = self.governing(path).filter(|entry| entry.endpoint.protocol.reads_bodies());
+        let governing = self.deciding_entry(path).filter(|entry| entry.endpoint.protocol.reads_bodies());
         governing.map(|entry| entry.endpoint.limits.max_body_bytes)
     }
 
     /// The operations in the body of a request on this path.
     pub fn operations(&self, path: &str, request: &BodyRequest<'_>) -> Result<Operations, Denial> {
-        let Some(governing) = self.governing(path) else { return Ok(Operations::default()) };
+        let Some(governing) = self.deciding_entry(path) else { return Ok(Operations::default()) };
         Operations::read(governing.endpoint.protocol, &governing.endpoint.limits, request)
-            .map_err(|error| Denial::because(Reason::Body(error), Some(governing.cause())))
+            .map_err(|error| Denial::new(Reason::Body(error), Some(governing.cause())))
     }
 
     /// The second step: whether this request is allowed.
@@ -89,14 +89,14 @@ impl Admitted {
         if !self.reads_requests() {
             return PolicyDecision::Allow(self.cause());
         }
-        let deny = |reason, cause| PolicyDecision::Deny(Denial::because(reason, cause));
+        let deny = |reason, cause| PolicyDecision::Deny(Denial::new(reason, cause));
         if let RequestAction::Http(method) = request.action
             && !is_method(method)
         {
             return deny(Reason::Method, None);
         }
         let path = request.path.as_str();
-        let Some(governing) = self.governing(path) else {
+        let Some(governing) = self.deciding_entry(path) else {
             return deny(Reason::NoPath, Some(self.cause()));
         };
         if !governing.endpoint.is_inspected() {
@@ -129,7 +129,7 @@ impl Admitted {
             return Ok(governing.cause());
         }
         if let Some(cause) = self.denied_by_head(request) {
-            return Err(Denial::because(Reason::DenyRule, Some(cause)));
+            return Err(Denial::new(Reason::DenyRule, Some(cause)));
         }
         let allowed = self
             .speaking(request)
@@ -159,7 +159,7 @@ impl Admitted {
     fn withheld_tool(&self, request: &InspectedRequest<'_>, operations: &[Operation]) -> Option<Denial> {
         operations.iter().find_map(|asked| {
             let entry = self.speaking(request).find(|entry| entry.endpoint.withholds(asked))?;
-            let denial = Denial::because(Reason::DenyRule, Some(entry.cause()));
+            let denial = Denial::new(Reason::DenyRule, Some(entry.cause()));
             Some(Denial { operation: Some(Box::new(asked.clone())), ..denial })
         })
     }
@@ -172,7 +172,7 @@ impl Admitted {
         governing: &Entry,
     ) -> Result<DecidingRule, Denial> {
         if let Some(cause) = self.denied_by_head(request) {
-            return Err(Denial::because(Reason::DenyRule, Some(cause)));
+            return Err(Denial::new(Reason::DenyRule, Some(cause)));
         }
         let mut first = None;
         for asked in operations.iter().filter(|asked| **asked != Operation::Session) {
@@ -182,7 +182,7 @@ impl Admitted {
                 Some(entry.cause_of(rule))
             });
             if let Some(cause) = denied {
-                return Err(refused(Denial::because(Reason::DenyRule, Some(cause))));
+                return Err(refused(Denial::new(Reason::DenyRule, Some(cause))));
             }
             let allowed = self.speaking(request).find_map(|entry| {
                 let rule = entry.endpoint.allow.iter().find(|rule| operation::allows(&rule.on, asked))?;
@@ -190,7 +190,7 @@ impl Admitted {
             });
             let Some(cause) = allowed else {
                 let fix = Fix::AllowOperation { endpoint: governing.cause(), operation: asked.clone() };
-                let denial = Denial::because(Reason::NotAllowed, Some(governing.cause()));
+                let denial = Denial::new(Reason::NotAllowed, Some(governing.cause()));
                 return Err(refused(Denial { fix: Some(Box::new(fix)), ..denial }));
             };
             first = first.or(Some(cause));
@@ -207,7 +207,7 @@ impl Admitted {
     }
 
     /// The endpoint with the most specific path. Equally specific endpoints agree: the policy was checked for that.
-    fn governing(&self, path: &str) -> Option<&Arc<Entry>> {
+    fn deciding_entry(&self, path: &str) -> Option<&Arc<Entry>> {
         let speaking = self.readers().filter(|entry| entry.endpoint.covers_path(path));
         speaking.reduce(
             |best, entry| {

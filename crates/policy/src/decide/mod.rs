@@ -79,7 +79,7 @@ impl PolicyDecision {
 }
 
 impl Denial {
-    fn because(reason: Reason, cause: Option<DecidingRule>) -> Self {
+    fn new(reason: Reason, cause: Option<DecidingRule>) -> Self {
         Self { reason, cause, fix: None, operation: None }
     }
 }

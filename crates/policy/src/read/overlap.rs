@@ -40,7 +40,7 @@ pub(super) fn check(networks: &[NetworkRule], diagnostics: &mut Vec<Diagnostic>)
                 );
                 return;
             }
-            let disagreement = disagreement(one, two, &budget);
+            let disagreement = differences(one, two, &budget);
             if disagreement.is_empty() {
                 continue;
             }
@@ -67,7 +67,7 @@ fn share_a_port(one: &Endpoint, two: &Endpoint) -> bool {
     one.ports.iter().any(|port| two.ports.binary_search(port).is_ok())
 }
 
-fn disagreement(one: &Endpoint, two: &Endpoint, budget: &ProofBudget) -> Vec<&'static str> {
+fn differences(one: &Endpoint, two: &Endpoint, budget: &ProofBudget) -> Vec<&'static str> {
     let mut found = Vec::new();
     let mut compare = |what, same: bool| {
         if !same {
@@ -77,7 +77,7 @@ fn disagreement(one: &Endpoint, two: &Endpoint, budget: &ProofBudget) -> Vec<&'s
     compare("protocol tcp", (one.protocol == Protocol::Tcp) == (two.protocol == Protocol::Tcp));
     compare("tls", one.tls_skip == two.tls_skip);
     compare("allowed_ips", one.allowed_ips == two.allowed_ips);
-    if !(shapes_requests(one) && shapes_requests(two) && compete(one, two, budget)) {
+    if !(shapes_requests(one) && shapes_requests(two) && can_both_decide(one, two, budget)) {
         return found;
     }
     compare("protocol", one.protocol == two.protocol);
@@ -98,7 +98,7 @@ fn shapes_requests(endpoint: &Endpoint) -> bool {
 }
 
 /// If two endpoints match the same path, the more specific one decides; equally specific ones must agree.
-fn compete(one: &Endpoint, two: &Endpoint, budget: &ProofBudget) -> bool {
+fn can_both_decide(one: &Endpoint, two: &Endpoint, budget: &ProofBudget) -> bool {
     // Numbers first: comparing patterns is a proof.
     if one.specificity() != two.specificity() {
         return false;

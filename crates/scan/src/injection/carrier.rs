@@ -129,7 +129,7 @@ impl CarrierKind {
             CarrierKind::Rotated => inside.chars().map(encoding::rotate).collect(),
             CarrierKind::Reversed => inside.chars().rev().collect(),
             CarrierKind::Digits => inside.chars().map(letter_for).collect(),
-            CarrierKind::Joined => apart(inside),
+            CarrierKind::Joined => split_joined_words(inside),
             _ => inside.to_owned(),
         };
         (content.len() > 12).then_some(HiddenText { kind: self, range, content })
@@ -163,7 +163,7 @@ impl CarrierKind {
     }
 
     /// How much hiding adds to the weight of a text. Comments are normal; nobody rotates letters by accident.
-    pub(super) fn bonus(self) -> u32 {
+    pub(super) fn score_bonus(self) -> u32 {
         match self {
             CarrierKind::ImageText | CarrierKind::LinkTitle => 1,
             // Programmers join words all day.
@@ -206,7 +206,7 @@ fn run_around(text: &str, hit: Range<usize>) -> Range<usize> {
 }
 
 /// Words that signs or capitals join, with spaces between them.
-fn apart(joined: &str) -> String {
+fn split_joined_words(joined: &str) -> String {
     let mut words = String::with_capacity(joined.len() + joined.len() / 4);
     let mut before = ' ';
     for letter in joined.chars() {

@@ -136,7 +136,8 @@ fn judge_carrier(text: &str, carrier: &HiddenText, origin: Origin) -> Option<Hit
         return None;
     }
     let context = context::context_of(text, &carrier.range, origin);
-    let judgement = score::judge_hidden(&carrier.content, signs, origin, context, carrier.kind.bonus())?;
+    let judgement =
+        score::judge_hidden(&carrier.content, signs, origin, context, carrier.kind.score_bonus())?;
     let detail = format!("{}: {}", carrier.kind.description(), &carrier.content[judgement.range.clone()]);
     Some(Hit {
         range: carrier.range.clone(),

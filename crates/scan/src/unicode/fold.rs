@@ -116,7 +116,7 @@ fn plain(text: &str, at: usize, letter: char, before: Option<char>, words: &mut 
     if is_combining_mark(letter) && before.is_some_and(|before| before.is_ascii()) {
         return Some(String::new());
     }
-    if confusable::looks_latin(letter) && words.is_latin(text, at) { likeness(letter) } else { None }
+    if confusable::looks_latin(letter) && words.is_latin(text, at) { ascii_lookalike(letter) } else { None }
 }
 
 /// Bold, italic, circled, raised and full-width copies of letters and digits.
@@ -147,7 +147,7 @@ fn drawn(letter: char) -> Option<char> {
 }
 
 /// The plain letter that one of another script looks like. The tables know `I` as `l`.
-fn likeness(letter: char) -> Option<String> {
+fn ascii_lookalike(letter: char) -> Option<String> {
     let likeness: String = skeleton(letter.encode_utf8(&mut [0; 4])).collect();
     let is_capital = likeness == "l" && !letter.is_lowercase();
     likeness.is_ascii().then(|| if is_capital { "I".to_owned() } else { likeness })
@@ -169,7 +169,7 @@ impl Words {
             let word = &text[range.clone()];
             self.end = range.end;
             self.is_latin = word.contains(|letter: char| letter.is_ascii_alphabetic())
-                || word.chars().all(|letter| likeness(letter).is_some())
+                || word.chars().all(|letter| ascii_lookalike(letter).is_some())
                     && !has_foreign_neighbour(text, &range);
         }
         self.is_latin
@@ -184,7 +184,9 @@ fn has_foreign_neighbour(text: &str, word: &Range<usize>) -> bool {
     let neighbours = before.map(|(at, _)| at).into_iter().chain(after.map(|(at, _)| word.end + at));
     neighbours.map(|at| &text[confusable::word_around(text, at)]).any(|neighbour| {
         !neighbour.contains(|letter: char| letter.is_ascii_alphabetic())
-            && neighbour.chars().any(|letter| confusable::looks_latin(letter) && likeness(letter).is_none())
+            && neighbour
+                .chars()
+                .any(|letter| confusable::looks_latin(letter) && ascii_lookalike(letter).is_none())
     })
 }
 

@@ -47,7 +47,7 @@ pub(super) fn judge(call: &Call) -> Option<Harm> {
         "iptables" | "nft" if call.has_short('F') || call.words().any(|word| word == "flush") => {
             harm(rule::command::DESTRUCTIVE_COMMAND, Severity::High, "removes the firewall", FOR_A_PERSON)
         }
-        _ => elsewhere(call).or_else(|| database(call)),
+        _ => remote_deletion(call).or_else(|| database(call)),
     }
 }
 
@@ -131,7 +131,7 @@ fn rights(call: &Call) -> Option<Harm> {
 }
 
 /// Commands that delete clusters, cloud resources and repositories.
-fn elsewhere(call: &Call) -> Option<Harm> {
+fn remote_deletion(call: &Call) -> Option<Harm> {
     let words: Vec<&str> = call.words().collect();
     let has = |wanted: &[&str]| wanted.iter().all(|word| words.contains(word));
     let what = match call.program() {

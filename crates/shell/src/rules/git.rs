@@ -42,7 +42,7 @@ pub(super) fn judge(call: &Call) -> Option<Harm> {
         return None;
     }
     let (settings, subcommand, rest) = parts(call);
-    trick(&settings, subcommand, &rest, call).or_else(|| loss(subcommand, &rest))
+    risky_setting(&settings, subcommand, &rest, call).or_else(|| loss(subcommand, &rest))
 }
 
 /// The `-c` settings, the subcommand, and its arguments.
@@ -155,7 +155,7 @@ fn push(rest: &[&str]) -> Option<Harm> {
     )
 }
 
-fn trick(settings: &[&str], subcommand: &str, rest: &[&str], call: &Call) -> Option<Harm> {
+fn risky_setting(settings: &[&str], subcommand: &str, rest: &[&str], call: &Call) -> Option<Harm> {
     let is_risky = |setting: &str| {
         let lower = setting.to_ascii_lowercase();
         RUNS.iter().any(|name| lower.starts_with(name)) && !lower.starts_with("alias.")

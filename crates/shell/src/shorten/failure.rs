@@ -1,7 +1,7 @@
 //! Lines that say, or may say, that something failed or is missing. In doubt a line counts as a failure: keeping output costs a
 //! few tokens, losing a failure costs more.
 
-use super::runner::squeezed;
+use super::runner::collapse_blanks;
 use crate::steps;
 
 /// Parts of lines that say that something is wrong, whatever the exit code was.
@@ -84,7 +84,7 @@ const STATUS: &[&str] =
     &["exit code", "exit_code", "exitcode", "exit status", "exited with code", "exited with", "return code"];
 
 pub(super) fn is_failure(line: &str) -> bool {
-    let line = squeezed(line).to_lowercase();
+    let line = collapse_blanks(line).to_lowercase();
     if is_passed_test(&line) {
         return false;
     }

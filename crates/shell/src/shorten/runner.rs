@@ -21,7 +21,7 @@ const fn closing(runner: Runner, closing: &'static [&'static str]) -> Runner {
     Runner { closing, ..runner }
 }
 
-const fn wordless(program: &'static str, verbs: &'static [&'static str]) -> Runner {
+const fn runner_without_summary(program: &'static str, verbs: &'static [&'static str]) -> Runner {
     runner(program, verbs, |_| false)
 }
 
@@ -35,14 +35,14 @@ pub(super) const RUNNERS: &[Runner] = &[
         counted.is_some_and(|(_, counts)| all_well(counts))
     }),
     runner("cargo", &["clippy", "check", "build"], |line| line.starts_with("Finished `")),
-    wordless("cargo", &["fmt"]),
+    runner_without_summary("cargo", &["fmt"]),
     // One line for each package, so the last line does not cover all.
-    wordless("go", &["test", "vet", "build"]),
-    wordless("npm", &["test", "run", "ci"]),
-    wordless("pnpm", &["test", "run"]),
-    wordless("yarn", &["test", "run"]),
-    wordless("make", &["test", "check", "lint", "build"]),
-    wordless("just", &["test", "check", "lint"]),
+    runner_without_summary("go", &["test", "vet", "build"]),
+    runner_without_summary("npm", &["test", "run", "ci"]),
+    runner_without_summary("pnpm", &["test", "run"]),
+    runner_without_summary("yarn", &["test", "run"]),
+    runner_without_summary("make", &["test", "check", "lint", "build"]),
+    runner_without_summary("just", &["test", "check", "lint"]),
     runner("pytest", &[], |line| {
         let counted = line.trim_matches(['=', ' ']).rsplit_once(" in ");
         counted.is_some_and(|(counts, _)| all_well(counts))
@@ -57,16 +57,16 @@ pub(super) const RUNNERS: &[Runner] = &[
         &["Start at ", "Duration "],
     ),
     runner("mypy", &[], |line| line.starts_with("Success: no issues found")),
-    wordless("tsc", &[]),
-    wordless("eslint", &[]),
+    runner_without_summary("tsc", &[]),
+    runner_without_summary("eslint", &[]),
     runner("ruff", &["check"], |line| line == "All checks passed!"),
-    wordless("ruff", &["format"]),
+    runner_without_summary("ruff", &["format"]),
     runner("golangci-lint", &["run"], |line| line == "0 issues."),
     // One line for each hook.
-    wordless("pre-commit", &["run"]),
+    runner_without_summary("pre-commit", &["run"]),
     runner("gitleaks", &[], |line| line.ends_with(" no leaks found")),
-    wordless("gitlint", &[]),
-    wordless("scan-secrets", &[]),
+    runner_without_summary("gitlint", &[]),
+    runner_without_summary("scan-secrets", &[]),
     closing(
         runner("mvn", &["test", "verify", "package"], |line| line == "[INFO] BUILD SUCCESS"),
         &["[INFO] ---", "[INFO] Total time: ", "[INFO] Finished at: "],
@@ -97,7 +97,7 @@ const fn gradle(program: &'static str) -> Runner {
 impl Runner {
     /// Whether the last words of an output are those of a check that passed.
     pub(super) fn says_passed(&self, output: &str) -> bool {
-        let lines = output.lines().rev().map(squeezed).filter(|line| !line.is_empty());
+        let lines = output.lines().rev().map(collapse_blanks).filter(|line| !line.is_empty());
         let mut lines = lines
             .skip_while(|line| !(self.success)(line) && self.closing.iter().any(|end| line.starts_with(end)));
         lines.next().is_some_and(|line| (self.success)(&line))
@@ -105,7 +105,7 @@ impl Runner {
 }
 
 /// One blank between words, so that columns do not matter.
-pub(super) fn squeezed(line: &str) -> String {
+pub(super) fn collapse_blanks(line: &str) -> String {
     steps::count(line.len());
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }

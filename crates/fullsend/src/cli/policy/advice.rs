@@ -78,7 +78,7 @@ pub fn advise(library: &mut Library, checked: &Checked, events: &[Envelope]) -> 
     let harness = resolved.files.first();
     // Only a harness of the repository can get another network; for other harnesses, rules do the same.
     let takes_names = harness.is_some_and(|found| found.layer == LayerKind::Repository);
-    let others = if takes_names { networks::others(library, resolved) } else { Vec::new() };
+    let others = if takes_names { networks::unused_networks(library, resolved) } else { Vec::new() };
     let mut advice = Advice {
         harness_file: harness.map(|found| shown(library, found)).unwrap_or_default(),
         policy_file: shown(library, &checked.policy.found),

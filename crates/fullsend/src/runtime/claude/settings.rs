@@ -8,7 +8,7 @@ use super::hooks;
 use crate::guard::Guard;
 use crate::harness::names::Backend;
 use crate::inputs::ScannedInputs;
-use crate::runtime::launch::{LaunchSpec, alone};
+use crate::runtime::launch::{LaunchSpec, mount_only};
 use crate::runtime::mcp::{self, McpEndpoint, McpServerSpec};
 use crate::runtime::{contract, paths};
 
@@ -48,7 +48,7 @@ pub fn mounts(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<Mount>> {
     };
     Ok(vec![
         match inputs.checked().resolved.harness.sandbox.backend.value {
-            Backend::Local => alone(spec, MANAGED.0, MANAGED.1, &hooks)?,
+            Backend::Local => mount_only(spec, MANAGED.0, MANAGED.1, &hooks)?,
             Backend::Openshell => file(hooks_file(), hooks),
         },
         file(agents_file(), agents(inputs).to_string()),

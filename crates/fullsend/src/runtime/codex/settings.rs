@@ -8,7 +8,7 @@ use crate::check::Checked;
 use crate::harness::names::ModelEffort;
 use crate::inputs::repo_skills;
 use crate::runtime::contract::RefusedOption;
-use crate::runtime::launch::{LaunchSpec, alone};
+use crate::runtime::launch::{LaunchSpec, mount_only};
 use crate::runtime::mcp::{self, McpEndpoint, McpServerSpec};
 use crate::runtime::{contract, options, paths, schema, skills};
 
@@ -53,7 +53,7 @@ pub fn mounts(spec: &LaunchSpec<'_>) -> std::io::Result<Vec<Mount>> {
         kind: MountKind::File { contents: contents.into_bytes(), mode: 0o444 },
     };
     let mut mounts = vec![
-        alone(spec, REQUIREMENTS.0, REQUIREMENTS.1, &requirements(spec))?,
+        mount_only(spec, REQUIREMENTS.0, REQUIREMENTS.1, &requirements(spec))?,
         file(format!("{config}/config.toml"), configuration(spec)?),
     ];
     let schema = spec.inputs.checked().result_document().schema.and_then(schema::strict);

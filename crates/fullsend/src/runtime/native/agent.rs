@@ -56,7 +56,7 @@ pub fn main() -> std::process::ExitCode {
             return Exit::Done.into();
         }
     };
-    let (how, request) = converse(&task, &servers);
+    let (how, request) = run_conversation(&task, &servers);
     let turns = model::wire::turns(&request.messages) as u64;
     // Stored in one format for every model.
     report(&AgentReport::LoopEnd {
@@ -79,7 +79,7 @@ fn report_message(message: &Message) {
     report(&AgentReport::Message { message });
 }
 
-fn converse(task: &AgentTask, servers: &Servers) -> (LoopEnd, ModelRequest) {
+fn run_conversation(task: &AgentTask, servers: &Servers) -> (LoopEnd, ModelRequest) {
     let wire = match task.wire {
         AgentWire::Messages => Wire::Messages,
         AgentWire::Responses => Wire::Responses,

@@ -115,11 +115,11 @@ impl Pool {
         loop {
             if let Some((connection, _)) = connections.idle.pop() {
                 if connection.client.is_usable() {
-                    return Ok(self.lend(connection));
+                    return Ok(self.checked_out(connection));
                 }
                 connections.open -= 1;
             } else if let Some(connection) = self.borrow_listener() {
-                let mut lent = self.lend(connection);
+                let mut lent = self.checked_out(connection);
                 lent.is_listener = true;
                 return Ok(lent);
             } else if connections.open < MAX_CONNECTIONS {
@@ -136,7 +136,7 @@ impl Pool {
         }
         drop(connections);
         match PostgresConnection::open(&self.address) {
-            Ok(connection) => Ok(self.lend(connection)),
+            Ok(connection) => Ok(self.checked_out(connection)),
             Err(error) => {
                 lock(&self.connections).open -= 1;
                 self.freed.notify_one();
@@ -145,7 +145,7 @@ impl Pool {
         }
     }
 
-    fn lend(self: &Arc<Self>, connection: PostgresConnection) -> PooledConnection {
+    fn checked_out(self: &Arc<Self>, connection: PostgresConnection) -> PooledConnection {
         PooledConnection { pool: Arc::clone(self), connection: Some(connection), is_listener: false }
     }
 

@@ -23,17 +23,17 @@ const PUT: &str = "INSERT INTO workers (name, description, started_ms, seen_ms) 
     ON CONFLICT (name) DO UPDATE SET description = excluded.description, seen_ms = excluded.seen_ms";
 
 pub(crate) fn put(store: &str, worker: &StoredWorker, forgotten: Timestamp) -> Result<(), StoreError> {
-    match write(&beside(store), worker, forgotten) {
+    match write(&workers_path(store), worker, forgotten) {
         Err(StoreError::Corrupt { .. }) => {
-            drop(std::fs::remove_file(beside(store)));
-            write(&beside(store), worker, forgotten)
+            drop(std::fs::remove_file(workers_path(store)));
+            write(&workers_path(store), worker, forgotten)
         }
         written => written,
     }
 }
 
 pub(crate) fn remove(store: &str, name: &str) -> Result<(), StoreError> {
-    let path = beside(store);
+    let path = workers_path(store);
     if !path.exists() {
         return Ok(());
     }
@@ -43,7 +43,7 @@ pub(crate) fn remove(store: &str, name: &str) -> Result<(), StoreError> {
 
 pub(crate) fn list(store: &str, limit: usize) -> Result<Vec<StoredWorker>, StoreError> {
     let step = "list workers";
-    let path = beside(store);
+    let path = workers_path(store);
     if !path.exists() {
         return Ok(Vec::new());
     }
@@ -67,7 +67,7 @@ pub(crate) fn list(store: &str, limit: usize) -> Result<Vec<StoredWorker>, Store
         .collect()
 }
 
-fn beside(store: &str) -> PathBuf {
+fn workers_path(store: &str) -> PathBuf {
     PathBuf::from(format!("{store}.workers"))
 }
 
