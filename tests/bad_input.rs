@@ -448,7 +448,7 @@ fn a_schema_that_would_never_end() {
 }
 
 #[test]
-fn nothing_waits_for_ever() {
+fn commands_do_not_wait_for_a_fifo() {
     let world = world();
     fs::remove_file(world.path("repo/.fullsend/config.yaml")).unwrap();
     assert!(Command::new("mkfifo").arg(world.path("repo/.fullsend/config.yaml")).status().unwrap().success());

@@ -99,7 +99,7 @@ fn a_canary_token_in_an_answer_ends_the_run() {
 }
 
 #[test]
-fn what_a_transcript_holds_is_told_and_stops_nothing_again() {
+fn findings_in_a_transcript_are_reported_and_do_not_stop_the_run() {
     // Everything passes on its way, so that it comes into the transcript.
     let (port, _) = vendor(|turn, request| match turn {
         0 => shell(0, "cat leak.txt"),

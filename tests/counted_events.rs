@@ -24,7 +24,7 @@ print("asked")
 "#;
 
 #[test]
-fn events_without_end_are_counted_and_the_record_is_whole() {
+fn excess_events_are_counted_and_the_record_is_complete() {
     if !has_program("python3", "counted_events") {
         return;
     }

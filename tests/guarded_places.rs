@@ -19,7 +19,7 @@ fn stopped_at(world: &World, place: &str) -> bool {
 }
 
 #[test]
-fn what_only_shows_inside_stops_the_run_there() {
+fn finding_of_the_inner_scan_stops_the_run() {
     let check = |more: &str, code: i32| {
         let (port, seen) = runs(&[]);
         let world = world(port, more);
@@ -270,7 +270,7 @@ os.makedirs("/sandbox/workspace/output", exist_ok=True)
 "#;
 
 #[test]
-fn nothing_inside_can_talk_the_guard_into_anything() {
+fn programs_inside_cannot_forge_hook_messages() {
     if !has_program("python3", "guarded places") {
         return;
     }

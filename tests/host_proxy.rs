@@ -99,8 +99,8 @@ fn a_wrong_password_is_explained_and_not_shown() {
 }
 
 #[test]
-fn what_is_named_beside_it_is_reached_without_it() {
-    if !has_program("python3", "what_is_named_beside_it_is_reached_without_it") {
+fn hosts_in_no_proxy_are_reached_directly() {
+    if !has_program("python3", "hosts_in_no_proxy_are_reached_directly") {
         return;
     }
     for (bypass, is_direct) in [

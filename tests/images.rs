@@ -155,7 +155,7 @@ fn nothing_is_setuid_nothing_is_a_device_and_no_attribute_is_kept() {
 }
 
 #[test]
-fn what_climbs_out_is_refused() {
+fn image_entry_outside_the_root_is_refused() {
     let place = Place::new();
     for name in ["../outside", "a/../../outside", "./../outside", "/../outside"] {
         let said = place.refusal(Layer::default().file(name, "owned"));
@@ -272,7 +272,7 @@ fn contents_that_are_not_what_the_digests_say_are_refused() {
 }
 
 #[test]
-fn what_is_cut_off_is_noticed() {
+fn truncated_image_is_refused() {
     let place = Place::new();
     let whole = Layer::default().file("f", vec![7; 100_000]);
     layout(&place.path("image"), std::slice::from_ref(&whole), Packing::Gzip, &[]);
@@ -294,7 +294,7 @@ fn what_is_cut_off_is_noticed() {
 }
 
 #[test]
-fn what_is_no_image_is_told_apart() {
+fn invalid_images_have_different_errors() {
     let place = Place::new();
     fs::create_dir(place.path("empty")).unwrap();
     fs::write(place.path("text"), "not an archive at all".repeat(100)).unwrap();
@@ -328,7 +328,7 @@ fn what_is_no_image_is_told_apart() {
 }
 
 #[test]
-fn what_a_dead_process_left_half_done_goes_and_the_environment_is_sifted() {
+fn partial_unpack_is_removed_and_image_environment_is_filtered() {
     let place = Place::new();
     fs::create_dir_all(place.path("cache/partial/half")).unwrap();
     fs::set_permissions(place.path("cache"), fs::Permissions::from_mode(0o700)).unwrap();

@@ -125,7 +125,7 @@ fn the_organisations_instructions_are_put_there_and_git_ignores_them() {
 
 /// Both where nothing can be written, and where git keeps its data elsewhere.
 #[test]
-fn they_are_there_in_a_read_only_repository_and_in_a_linked_worktree() {
+fn instructions_exist_in_a_read_only_repository_and_a_linked_worktree() {
     let world = world(
         "cat AGENTS.md; git status --short; (echo x > y) 2>/dev/null && echo written",
         "readonly_repo: true\n",

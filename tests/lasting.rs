@@ -275,7 +275,7 @@ fn the_egress_policy_the_limits_and_the_record_hold_as_in_a_run() {
 }
 
 #[test]
-fn it_ends_by_its_time_with_its_parent_and_after_a_crash() {
+fn sandbox_ends_by_ttl_with_its_parent_and_after_a_crash() {
     let lasting = Lasting::new(Who::Caller).unwrap();
     let reason = |id: &str| lasting.reason(id);
     let short = lasting.create(&["--ttl", "1s"]);

@@ -70,7 +70,7 @@ fn every_text_that_reaches_the_agent_is_scored() {
 }
 
 #[test]
-fn where_it_is_not_installed_only_who_requires_it_hears_of_it() {
+fn missing_learned_model_is_an_error_only_if_required() {
     let (port, _) = runs(&[]);
     let ran = run(&world(port, &security("{host_scanners: {llm_guard: {enabled: true}}}")));
     assert!(ran.code == 0 && !ran.err.contains("llm_guard"), "{}", ran.err);

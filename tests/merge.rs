@@ -70,7 +70,7 @@ fn the_nearer_value_stands_by_the_rule_of_its_field() {
 }
 
 #[test]
-fn what_only_the_farther_file_says_stays() {
+fn value_of_the_base_file_is_inherited() {
     for Field { key, far, .. } in FIELDS {
         let [layers, base] = both_ways(far, "role: near");
         let alone = world(&[(REPOSITORY, &with_agent(far))]);
@@ -167,7 +167,7 @@ fn a_forge_without_its_block_is_refused_and_no_blocks_at_all_are_not() {
 }
 
 #[test]
-fn what_null_uncovers_names_what_was_deleted() {
+fn null_restores_the_default_and_names_the_deleted_value() {
     let [layers, _] = both_ways(
         "timeout_minutes: 10\nsecurity: {fail_mode: open}",
         "timeout_minutes: null\nsecurity: null",

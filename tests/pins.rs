@@ -394,7 +394,7 @@ fn only_the_organisation_turns_repository_skills_on() {
 }
 
 #[test]
-fn what_is_the_organisation_s_to_say_is_refused_elsewhere() {
+fn organisation_only_fields_are_refused_in_other_layers() {
     for (key, text) in [
         ("policy_ceiling", "policy_ceiling: policies/p.yaml"),
         ("overrides", "overrides: [{repo: '*', field: security, reason: r, until: '2999-01-01'}]"),

@@ -140,7 +140,7 @@ fn a_body_is_decided_by_what_it_asks_for() {
 }
 
 #[test]
-fn what_cannot_be_asked_says_so() {
+fn policy_test_reports_invalid_arguments() {
     let world = world();
     world.write("repo/broken.yaml", "version: 1\nnetwork_policys: {}\n");
     for (policy, url, code, words) in [
@@ -167,7 +167,7 @@ fn probe(hosts: &[&str]) -> String {
 }
 
 #[test]
-fn what_a_run_was_refused_becomes_the_least_addition() {
+fn suggestion_is_the_smallest_rule_for_a_refusal() {
     let scenario =
         json!({ "turns": [[{ "shell": "bash probe.sh; true" }], [{ "finish": { "summary": "x" } }]] });
     let world = World::scripted("policy: policies/p.yaml\n", scenario);

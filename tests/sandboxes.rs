@@ -209,7 +209,7 @@ fn the_directory_is_as_it_was_after_everything_in_it_was_rewritten() {
 }
 
 #[test]
-fn what_no_rule_allows_is_refused_and_said() {
+fn unlisted_request_is_refused_with_a_reason() {
     if !has_program("curl", "sandboxes") {
         return;
     }

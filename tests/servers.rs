@@ -169,7 +169,7 @@ fn a_policy_narrows_it() {
 }
 
 #[test]
-fn one_that_dies_is_an_event_and_a_refusal_and_is_not_started_again() {
+fn dead_server_is_reported_and_not_restarted() {
     if !has_programs(&["curl", "python3"], "servers") {
         return;
     }
@@ -189,7 +189,7 @@ fn one_that_dies_is_an_event_and_a_refusal_and_is_not_started_again() {
 }
 
 #[test]
-fn one_that_does_not_become_ready_ends_the_run() {
+fn server_that_is_not_ready_ends_the_run() {
     if !has_program("python3", "servers") {
         return;
     }
@@ -212,7 +212,7 @@ fn one_that_does_not_become_ready_ends_the_run() {
 }
 
 #[test]
-fn nothing_of_it_outlives_a_runner_that_is_killed() {
+fn api_servers_end_when_the_runner_is_killed() {
     if !has_program("python3", "servers") {
         return;
     }

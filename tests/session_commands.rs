@@ -35,7 +35,7 @@ fn settled(ran: &Ran, id: &str) -> String {
 }
 
 #[test]
-fn what_is_said_is_in_the_log_in_its_order_and_once() {
+fn sent_messages_are_logged_once_and_in_order() {
     let world = World::with_harness();
     let id = create(&world);
     assert_eq!(world.run(&["session", "send", &id, "one"]).code, 0);

@@ -51,7 +51,7 @@ const TABLE: &[Row] = &[
         step: "provision",
         succeeds: WHOLE,
         fails: Test("tests/skeleton.rs", "an_openshell_backend_without_an_image_is_refused"),
-        takes_too_long: Test("tests/servers.rs", "one_that_does_not_become_ready_ends_the_run"),
+        takes_too_long: Test("tests/servers.rs", "server_that_is_not_ready_ends_the_run"),
         is_killed: KILLED,
     },
     Row {

@@ -58,10 +58,7 @@ const TABLE: &[(&str, &[Cell])] = &[
     ("h: a chain that the agent can write and cut", &[Test("tests/kept.rs", "every_changed_byte_is_seen")]),
     (
         "i: redaction after the check, of binary files, and not of everything",
-        &[Test(
-            "tests/weaknesses.rs",
-            "what_was_checked_is_what_is_published_and_all_of_it_was_cleaned_before",
-        )],
+        &[Test("tests/weaknesses.rs", "published_files_are_the_checked_and_redacted_ones")],
     ),
     (
         "j: git run in a directory that the agent configured",
@@ -84,7 +81,7 @@ const TABLE: &[(&str, &[Cell])] = &[
     ),
     (
         "m: fields that do not pass through a base",
-        &[Test("tests/merge.rs", "what_only_the_farther_file_says_stays")],
+        &[Test("tests/merge.rs", "value_of_the_base_file_is_inherited")],
     ),
     (
         "n: files of a remote base that nobody pinned",
@@ -193,7 +190,7 @@ fn an_error_of_the_model_is_the_runs_failure_and_is_said() {
 }
 
 #[test]
-fn what_was_checked_is_what_is_published_and_all_of_it_was_cleaned_before() {
+fn published_files_are_the_checked_and_redacted_ones() {
     let token = format!("{}{}", "ghp_", "a8Fk2LmQ9xZt4RvW7bNc1YpS3dGh6JuE0oTi");
     let commands = "sed s/_// token.txt > /dev/null; mkdir -p /sandbox/workspace/output/security; \
         cp token.txt /sandbox/workspace/output/security/notes.txt; cp token.txt new.txt; \

@@ -131,7 +131,7 @@ fn a_script_without_the_run_bit_needs_its_first_line() {
 /// One agent that uses all of it: shell logic in `.env.d`, the certificates where OpenShell has them, git without a name,
 /// `${FULLSEND_DIR}`, scripts without the run bit, tools with patterns, a skill by its tool, and a plugin.
 #[test]
-fn what_was_refused_works_inside() {
+fn formerly_refused_features_work_inside() {
     let look = "{ cat /etc/openshell-tls/ca-bundle.pem | grep -c BEGIN; echo ca=$GIT_SSL_CAINFO from=$FROM; \
         echo dir=$FILES; cd /tmp && git init -q x && cd x && git commit -q --allow-empty -m a && git log -1 --format='%an %ae'; \
         GIT_AUTHOR_NAME=Somebody git commit -q --allow-empty -m b && git log -1 --format='%an'; \

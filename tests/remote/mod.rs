@@ -144,7 +144,7 @@ fn what_may_not_be_used_is_refused_by_check_and_run() {
 
 /// What the cache or the server says after the check changes nothing in the run.
 #[test]
-fn nothing_is_exchanged_between_the_check_and_the_use() {
+fn remote_file_cannot_change_between_check_and_use() {
     let (site, _repositories) = site();
     let world = site.allow(World::scripted("", READS_SKILL));
     let skill = site.pinned("skills/labels/SKILL.md", SKILL);

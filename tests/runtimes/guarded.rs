@@ -265,7 +265,7 @@ fn tirith_is_asked_about_what_is_typed_into_a_command() {
 /// The programs fill in what the model leaves out, and tell a hook of a patch in words of their own: each is still the call
 /// that the gateway saw.
 #[test]
-fn what_edits_is_the_call_that_the_gateway_saw() {
+fn edit_hooks_match_the_calls_of_the_gateway() {
     let call = |tool: &str, input: Json| json!([{ "tool": tool, "input": input }]);
     let file = "/sandbox/workspace/repo/greet.sh";
     let patch = |from: &str, to: &str| {

@@ -193,7 +193,7 @@ fn a_server_that_does_not_start_fails_the_run() {
 }
 
 #[test]
-fn the_other_format_is_spoken_as_well() {
+fn native_speaks_the_responses_format() {
     let turns = json!([[{ "shell": "cat greet.sh" }], [{ "finish": good() }]]);
     let Some(stage) = Stage::new("native", "responses", &json!({ "turns": turns })) else { return };
     let provider = stage.world.path("repo/.fullsend/providers/model.yaml");

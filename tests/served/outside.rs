@@ -20,7 +20,7 @@ fn check(programs: &Path, name: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn what_the_api_describes_is_what_it_answers() {
+fn answers_match_the_openapi_description() {
     let programs = match install("schemathesis", "api description", &PACKAGES) {
         Ok(place) => place.join("bin"),
         Err(why) => return skip("api description", why.lines().last().unwrap_or("pip failed")),

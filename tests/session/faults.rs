@@ -338,7 +338,7 @@ fn many_open_a_new_file_at_once() {
 }
 
 #[test]
-fn nobody_else_can_read_it() {
+fn store_files_are_private() {
     let directory = Directory::new();
     let (_sessions, ..) = furnished(&directory);
     for name in ["sessions.db", "sessions.db-wal", "sessions.db-shm"] {

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_escape_hides_has_the_place_of_its_string() {
+    fn finding_in_an_escape_has_the_position_of_its_string() {
         let hidden = [("bidirectional-control", 2, r#""x\u202ey""#)];
         check("{\"a\": 1,\n\"b\": \"x\\u202ey\"}", &hidden);
         check("\u{feff}{\"a\": 1,\n\"b\": \"x\\u202ey\"}", &hidden);

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn it_covers_its_rule_its_path_and_its_time() {
+    fn waiver_is_limited_to_rule_path_and_date() {
         let waivers = [Waiver::new("password-assignment", "docs/**", "an example", "2026-06-30").unwrap()];
         let findings = || Scanner::default().scan("DB_PASSWORD=hunter2-rainbow", Origin::Tool);
         let count = |path: &str, today: &str| {

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_known_at_once() {
+    fn unusable_credential_is_reported_at_once() {
         let short = CredentialSource::fetched(|| {
             Ok(FetchedSecret { secret: Secret::new("v".into()), valid_for: Some(Duration::ZERO) })
         });
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_shows_the_value() {
+    fn debug_output_hides_the_secret() {
         let source = CredentialSource::fixed(Secret::new("hunter2".to_owned()));
         assert!(!format!("{source:?} {:?}", Secret::new("hunter2".to_owned())).contains("hunter2"));
     }

@@ -109,7 +109,7 @@ fn targets_have_their_forms() {
 }
 
 #[test]
-fn what_goes_upstream_is_ours() {
+fn upstream_request_is_rebuilt() {
     let head = parse(
         "POST http://a/x HTTP/1.1\r\nHost: a\r\nProxy-Authorization: b\r\nProxy-Connection: keep-alive\r\n\
          Connection: keep-alive\r\nTE: trailers\r\nX-Own: 1\r\nContent-Length: 3\r\n\r\n",

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_real_agreement_counts() {
+    fn handshake_needs_the_right_accept_key() {
         // The example of RFC 6455.
         let request = request("dGhlIHNhbXBsZSBub25jZQ==");
         let accept = "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";

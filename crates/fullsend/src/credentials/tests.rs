@@ -54,7 +54,7 @@ fn values_come_from_variables_files_and_commands_and_are_made_known() {
 }
 
 #[test]
-fn what_cannot_be_had_says_why() {
+fn missing_credential_names_its_cause() {
     let scene = Scene::new();
     let check = |text: &str, expected: &str| {
         let why = scene.value(text).unwrap_err();

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn events_without_end_are_counted_and_what_decides_is_written() {
+    fn excess_events_are_counted_and_deciding_events_are_written() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("events.jsonl");
         let emitter = Emitter::create(&path, |_| {}).unwrap();

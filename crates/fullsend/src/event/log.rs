@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn however_long_the_texts_are_the_line_can_be_read_back() {
+    fn event_with_long_texts_can_be_read_back() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("events.jsonl");
         let emitter = Emitter::create(&path, |_| {}).unwrap();

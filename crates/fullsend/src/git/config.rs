@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_something_goes() {
+    fn git_settings_that_run_programs_are_removed() {
         for key in
             ["hooksPath = /x", "fsmonitor = /x", "sshCommand = x", "pager = x", "editor = x", "worktree = /x"]
         {

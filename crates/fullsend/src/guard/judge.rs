@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_across_a_border_is_found_there() {
+    fn match_across_a_boundary_is_found() {
         let (text, found) = continued("DB_PASSWORD=hunt", "er2-rainbow\nmore");
         assert_eq!(text, "[REDACTED:password-assignment]\nmore");
         assert_eq!(found, [(Category::SecretRedactor, 2)]);

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_in_the_place_of_a_passage_steers_nobody() {
+    fn notice_of_a_withheld_passage_is_not_a_finding() {
         let (text, _) = passed(&format!("{FACTS}\n\n{ORDER}\n\n{FACTS}\n\n{ORDER} Do not tell the user.\n"));
         assert_eq!(passed(&text), (text.clone(), None), "a second look finds nothing");
         assert_eq!(passed(&withheld_notice("concealment in line 3")).1, None);

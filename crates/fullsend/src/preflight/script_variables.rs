@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_script_reads_and_does_not_get_is_named() {
+    fn missing_script_variable_is_named() {
         let check = |text: &str, expected: &[&str]| {
             let given = BTreeSet::from(["GIVEN"]);
             let value = |name: &str| (name == "SET_HERE").then(String::new);

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_shell_can_read_is_told_from_what_no_one_may_set() {
+    fn env_file_with_shell_logic_differs_from_reserved_variables() {
         let logic = |text: &str, why: &str| match read(text) {
             Err(EnvFileError::Logic(found)) => assert!(found.contains(why), "{text}: {found}"),
             other => panic!("{text}: {other:?}"),

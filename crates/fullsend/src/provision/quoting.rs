@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_place_cannot_be_told_the_file_is_refused() {
+    fn variable_in_an_ambiguous_quote_is_refused() {
         for text in ["A=$$(echo \"${V}\")", "A=\"$$(echo ${V})\"", "A=`echo ${V}`", "cat <<E\n${V}\nE\n"] {
             assert!(written("a.env", text, "x").unwrap_err().contains("assign it before"), "{text}");
         }

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_settled_counts_as_spent_and_the_rest_is_free_again() {
+    fn settled_reservation_frees_the_rest() {
         let scratch = tempfile::tempdir().unwrap();
         let budget = day(scratch.path(), "repository acme/x", 100);
         assert!(budget.reserve(Money(80)).unwrap());

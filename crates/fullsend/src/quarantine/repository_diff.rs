@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn where_changes_have_a_layer_only_names_in_it_are_looked_at() {
+    fn diff_reads_only_paths_of_the_overlay_layer() {
         let [view, host, layer] = [(); 3].map(|()| tempfile::tempdir().unwrap());
         let write = |root: &tempfile::TempDir, path: &str, text: &str| {
             let path = root.path().join(path);

@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn however_long_a_transcript_is_the_conversation_is_bounded() {
+    fn conversation_of_a_long_transcript_is_bounded() {
         let message = format!(r#"{{"role":"user","content":"{}"}}"#, "é".repeat(100_000));
         let text = format!(r#"{{"messages":[{}]}}"#, vec![message; 60].join(","));
         let found = run_with(&[("iteration-1/transcripts/conversation.json", &text)]);

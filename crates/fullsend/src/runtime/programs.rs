@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn one_on_the_path_must_be_in_range_and_no_script() {
+    fn program_on_path_must_be_a_binary_of_a_tested_version() {
         let directory = tempfile::tempdir().unwrap();
         let claude = &claude::RUNTIME;
         let search = ProgramSearch { cache: None, path: Some(directory.path().to_str().unwrap().to_owned()) };

@@ -98,7 +98,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_words_that_every_runtime_knows_are_given_on() {
+    fn only_portable_schema_keywords_are_passed_on() {
         let schema = json!({ "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
             "properties": { "a": { "type": "array", "items": { "$ref": "#/$defs/b" } } }, "$defs": { "b": true } });
         let mut expected = schema.clone();

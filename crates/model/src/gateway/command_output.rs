@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn each_command_goes_on_where_it_was() {
+    fn output_of_each_command_is_continued_separately() {
         let mut outputs = CommandOutputs::new(HOW);
         let all = &mut outputs;
         check(all, Some("a"), ">one tw", (">one ", Some("")));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_before_is_bounded() {
+    fn earlier_output_is_bounded() {
         let mut outputs = CommandOutputs::new(HOW);
         for _ in 0..3 {
             outputs.place(Some(&call(Some("a"))), &format!(">{} ", "é".repeat(KEPT)));

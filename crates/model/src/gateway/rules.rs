@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_runtime_chooses_its_first_model_stays() {
+    fn first_model_of_the_runtime_is_kept() {
         let models = ModelRules::First { beside: vec!["haiku".to_owned()] };
         let features = AllowedFeatures::new(vec!["model:gpt-*".to_owned()]);
         let rules = Rules::new(RequestRules { models, features, ..RequestRules::default() });

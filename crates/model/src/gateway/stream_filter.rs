@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_whole_text_shows_ends_the_run() {
+    fn finding_of_the_complete_text_ends_the_run() {
         let scattered = |subject: &Inspected<'_>| match subject {
             Inspected::Text { text } | Inspected::Said { text }
                 if text.contains('<') && text.contains('>') =>

@@ -295,7 +295,7 @@ fn codex_reads_its_own_names_of_tools() {
 }
 
 #[test]
-fn what_is_held_back_is_seen_billed_and_bounded() {
+fn held_back_call_is_inspected_billed_and_bounded() {
     let part = |arguments: &str| {
         let call = json!({"index": 0, "id": "a", "function": {"name": "Write", "arguments": arguments}});
         format!("data: {}\n\n", chunk(&json!({ "tool_calls": [call] }), None))

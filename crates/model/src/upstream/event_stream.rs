@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_pass_whatever_the_borders_of_portions_are() {
+    fn events_pass_however_they_are_split() {
         let mut bytes = chunk(r#"{"type":"message_stop"}"#);
         bytes.extend(frame(
             &[(":message-type", "exception"), (":exception-type", "throttlingException")],

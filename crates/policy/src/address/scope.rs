@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn one_reach_lies_within_another_only_when_it_is_certain() {
+    fn address_scope_is_a_subset_only_if_proven() {
         for (inner, outer, expected) in [
             (AddressScope::Public, AddressScope::Public, true),
             (AddressScope::Public, AddressScope::Declared, true),

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_breaks_lines_is_taken_out_and_places_are_kept() {
+    fn line_breaks_are_removed_and_positions_are_mapped() {
         let check = |text: &str, expected: &str| {
             let joined = join(text.as_bytes());
             assert_eq!(String::from_utf8_lossy(&joined.bytes), expected, "{text}");

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_began_before_is_masked_to_its_end() {
+    fn value_across_a_boundary_is_masked_completely() {
         check("", "plain words", "plain words");
         check("one ", "two", "two");
         check("a sk-test-", "4f9c1d7a2b8e6035 b", "[REDACTED:key] b");

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_is_no_hiding_place() {
+    fn encoded_values_are_found() {
         let encoded = base64::engine::general_purpose::STANDARD.encode(LEAK);
         check(&format!("out: {encoded}"), "out: [REDACTED:password-assignment]=");
         let wrapped = format!("{}\n{}\n", &encoded[..48], &encoded[48..]);

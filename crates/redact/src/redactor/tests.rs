@@ -49,7 +49,7 @@ fn fragments_count_only_where_the_text_was_cut() {
 }
 
 #[test]
-fn nothing_known_is_ever_shown() {
+fn debug_output_hides_known_values() {
     let shown = format!("{:?}", redactor());
     assert!(shown.contains("vault") && !shown.contains("horse") && !shown.contains("line-one"), "{shown}");
     assert_eq!(Redactor::with_known([("pin", "123")]).unwrap_err().name, "pin");

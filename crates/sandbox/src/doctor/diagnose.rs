@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_has_its_fix() {
+    fn every_missing_feature_has_a_fix() {
         let ubuntu = Facts { apparmor_restrict_userns: Some(1), ..healthy() };
         check(&ubuntu, "user-namespaces", CheckState::Bad, "apparmor_restrict_unprivileged_userns=0");
         check(&Facts { uid: 0, ..ubuntu }, "user-namespaces", CheckState::Good, "");

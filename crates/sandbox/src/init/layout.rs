@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_between_a_writable_mount_and_a_read_only_thing_is_pinned() {
+    fn directories_between_writable_and_read_only_mounts_are_pinned() {
         let before = [temporary("/w"), read_only("/w/ro")];
         check_pins(&before, "/w/a/b/file", &["/w/a", "/w/a/b"]);
         check_pins(&before, "/w/file", &[]);

@@ -38,7 +38,7 @@ fn a_plan_blocks() {
 
 /// Characters that are removed before a model reads the text hide nothing, wherever they are in a word.
 #[test]
-fn what_terminals_act_on_hides_nothing() {
+fn terminal_sequences_do_not_hide_findings() {
     let order = format!("{OVERRIDE} {HIDE}");
     for hidden in ["\u{1b}[31m", "\u{7f}", "\u{8}", "\u{1b}]8;;x\u{7}", "\u{1}", "\u{301}\u{302}", "\u{9b}1m"]
     {
@@ -108,7 +108,7 @@ fn documents_of_the_harness_about_attacks_are_judged_lower() {
 
 /// Quotes, quotations, fences and the vocabulary of defenders can be written by an attacker too.
 #[test]
-fn what_an_attacker_can_write_lowers_nothing() {
+fn untrusted_text_does_not_lower_a_severity() {
     let order = format!("{OVERRIDE} {HIDE}");
     let disguises = [
         format!("\"{order}\""),
@@ -159,7 +159,7 @@ fn a_flood_hides_nothing() {
 
 /// Text that continues as other bytes is read up to its end, also if a letter is cut in two.
 #[test]
-fn what_follows_a_text_does_not_hide_it() {
+fn long_suffix_does_not_hide_encoded_injection() {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     for shift in ["", "a", "aa"] {
@@ -170,7 +170,7 @@ fn what_follows_a_text_does_not_hide_it() {
 
 /// Names, paths and prefixes in the same alphabet, and bytes that are not text.
 #[test]
-fn what_is_glued_to_a_code_does_not_hide_it() {
+fn adjacent_characters_do_not_hide_encoded_injection() {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     let order = format!("{OVERRIDE} {HIDE}");
@@ -208,7 +208,7 @@ fn what_is_glued_to_a_code_does_not_hide_it() {
 
 /// Places that are not read any more are reported with their number.
 #[test]
-fn what_was_not_read_is_told() {
+fn unread_hidden_texts_are_reported() {
     let comment = "<!-- one two three -->";
     let told = |count: usize| {
         let findings = Scanner::default().scan(comment.repeat(count), Origin::Tool);

@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_beside_a_placeholder_is_judged() {
+    fn text_beside_a_placeholder_is_scanned() {
         for address in [
             "https://${HOST}/a",
             "https://$HOST:8443/",

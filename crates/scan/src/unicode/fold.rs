@@ -220,7 +220,7 @@ mod tests {
 
     /// The same as after cleaning, even if a sequence hides letters that would read by themselves.
     #[test]
-    fn what_terminals_act_on_is_read_as_nothing() {
+    fn terminal_sequences_are_ignored_inside_words() {
         for hidden in [
             "\u{1b}[31m",
             "\u{7f}",
@@ -247,7 +247,7 @@ mod tests {
 
     /// Distant letters are read each with the text around it, and no word is cut in two.
     #[test]
-    fn only_what_is_near_is_read_again() {
+    fn only_text_near_changes_is_rescanned() {
         let far = "some words ".repeat(400);
         let text = format!("{far}ig\u{200b}nore{far}\u{200b}all{far}");
         let folded = fold(&SuspiciousCharacters::new(&text));

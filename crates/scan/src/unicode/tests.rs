@@ -79,7 +79,7 @@ fn terminals() {
 }
 
 #[test]
-fn what_people_write_survives_byte_for_byte() {
+fn ordinary_text_is_unchanged() {
     survives("plain\ttext\r\n\u{c}next page");
     survives("👩‍👩‍👧‍👦 ❤️ 1️⃣ 🏴󠁧󠁢󠁥󠁮󠁧󠁿 👍🏽 ⚠️ ©️ 🏳️‍🌈");
     survives("½ ﬁ ① ™ Ⅷ ｆｕｌｌ，width。 naïve café Ångström");

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_schedule_has_no_time() {
+    fn invalid_schedule_has_no_next_time() {
         for bad in [
             "",
             "* * * *",

@@ -70,7 +70,7 @@ async fn every_spelling_of_a_denied_path_is_denied() {
 }
 
 #[tokio::test]
-async fn what_was_decided_is_what_arrives() {
+async fn upstream_gets_the_path_that_was_checked() {
     let (lab, server) = inspecting().await;
     let head = format!(
         "GET /open/a/%2e/b//c HTTP/1.1\r\nHost: api.test:{}\r\nConnection: close\r\n\r\n",

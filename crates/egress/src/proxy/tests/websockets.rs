@@ -201,7 +201,7 @@ async fn text_needs_a_rule_of_its_own() {
 }
 
 #[tokio::test]
-async fn what_is_no_frame_does_not_pass() {
+async fn invalid_frame_is_refused() {
     for (bytes, code) in [
         (b"GET /admin HTTP/1.1\r\nHost: api.test\r\n\r\n".to_vec(), 1002),
         (b"\x81\x05hello".to_vec(), 1002),

@@ -65,7 +65,7 @@ fn everything_that_some_agent_reads_is_found() {
 }
 
 #[test]
-fn what_a_file_says_is_to_be_read_with_it_is_read() {
+fn imported_instruction_files_are_scanned() {
     let root = tree(&[("docs/deep.md", 1), ("docs/no.md", 1), ("AGENTS.md", 1), (".git/config", 1)]);
     let write = |path: &str, text: &str| fs::write(root.path().join(path), text).unwrap();
     write("CLAUDE.md", "@AGENTS.md\nSee @docs/x.md, @.git/config and @/etc/passwd and @docs and @../up.md\n");

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_has_ended_has_succeeded() {
+    fn success_needs_an_ended_command() {
         let check = |response: Json, expected: Option<bool>| {
             let body =
                 json!({ "hook_event_name": "PostToolUse", "tool_use_id": "a", "tool_response": response });
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_was_given_is_there_and_only_known_defaults_are_added() {
+    fn arguments_match_except_for_known_defaults() {
         let check = |tool: &str, asked: Json, hooked: Json, same_call: bool| {
             assert_eq!(same((tool, &asked), (tool, &hooked)), same_call, "{tool}: {asked} {hooked}");
         };

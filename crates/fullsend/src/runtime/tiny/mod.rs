@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn one_row_makes_it_known_everywhere() {
+    fn one_table_row_registers_a_runtime() {
         assert_eq!(RuntimeName::parse("tiny"), Some(RuntimeName::Tiny));
         assert!(runtime::ALL.iter().all(|runtime| runtime::of(runtime.name).name == runtime.name));
         assert!(runtime::ALL.iter().any(|runtime| runtime.name == RuntimeName::Tiny));
