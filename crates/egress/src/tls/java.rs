@@ -63,7 +63,7 @@ mod tests {
         let Ok(output) = output else {
             return crate::skip("tls::java", "keytool is not installed");
         };
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(said.contains("contains 2 entries") && said.contains("trustedCertEntry"), "{said}");
+        let listing = String::from_utf8_lossy(&output.stdout);
+        assert!(listing.contains("contains 2 entries") && listing.contains("trustedCertEntry"), "{listing}");
     }
 }

@@ -16,10 +16,10 @@ const ALIASES: &[(&str, &str)] = &[
 
 /// The service of a provider, from its profile's annotation, its profile's name, or Google's hosts in it.
 pub fn service(provider: &ProviderFile) -> Result<&'static Service, String> {
-    let said = provider.profile.annotations.get("vendor").map(String::as_str);
-    let name = said.unwrap_or(provider.provider.kind.as_str());
+    let vendor = provider.profile.annotations.get("vendor").map(String::as_str);
+    let name = vendor.unwrap_or(provider.provider.kind.as_str());
     let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| *name);
-    let name = if provider.has_google_hosts() && said.is_none() { "vertex" } else { name };
+    let name = if provider.has_google_hosts() && vendor.is_none() { "vertex" } else { name };
     SERVICES.iter().find(|service| service.name == name).ok_or_else(|| {
         let known: Vec<&str> = SERVICES.iter().map(|service| service.name).collect();
         format!("its vendor `{name}` is unknown; known vendors are {}", known.join(", "))

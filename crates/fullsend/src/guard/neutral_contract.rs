@@ -207,9 +207,9 @@ mod tests {
             (HookPhase::Pre, "secret_redactor", Some("no check `secret_redactor`")),
             (HookPhase::Pre, "everything", Some("one of tirith, ssrf_pretool")),
         ] {
-            let said = NeutralRequest::read(phase, Some(name), b"").err();
-            assert_eq!(said.is_some(), wrong.is_some(), "{name} {said:?}");
-            assert!(said.unwrap_or_default().contains(wrong.unwrap_or_default()), "{name}");
+            let refusal = NeutralRequest::read(phase, Some(name), b"").err();
+            assert_eq!(refusal.is_some(), wrong.is_some(), "{name} {refusal:?}");
+            assert!(refusal.unwrap_or_default().contains(wrong.unwrap_or_default()), "{name}");
         }
         let all: Vec<&str> = BEFORE.into_iter().chain(AFTER).collect();
         assert!(all.iter().all(|name| Toggles::NAMES.contains(name)));

@@ -46,10 +46,10 @@ impl Tirith {
             cancel: &Cancel::default(),
         })
         .map_err(|error| broke(error.to_string()))?;
-        let said = serde_json::Deserializer::from_str(&ended.output).into_iter::<Json>().next();
-        match (said, ended.code()) {
-            (Some(Ok(said)), 0..=2) => {
-                read(&said).ok_or_else(|| broke("its answer has no findings".to_owned()))
+        let report = serde_json::Deserializer::from_str(&ended.output).into_iter::<Json>().next();
+        match (report, ended.code()) {
+            (Some(Ok(report)), 0..=2) => {
+                read(&report).ok_or_else(|| broke("its answer has no findings".to_owned()))
             }
             (_, code) => Err(broke(format!("it ended with {code} and an answer that cannot be read"))),
         }
@@ -61,10 +61,10 @@ fn is_program(path: &Path) -> bool {
 }
 
 /// Up to version 0.2 a list of findings, since then an object with them and an action.
-fn read(said: &Json) -> Option<Vec<Finding>> {
-    let rows = said.as_array().or_else(|| said["findings"].as_array())?;
+fn read(report: &Json) -> Option<Vec<Finding>> {
+    let rows = report.as_array().or_else(|| report["findings"].as_array())?;
     let mut findings: Vec<Finding> = rows.iter().map(finding).collect();
-    if findings.is_empty() && said["action"] == "block" {
+    if findings.is_empty() && report["action"] == "block" {
         findings.push(finding(&Json::Null));
     }
     Some(findings)
@@ -98,8 +98,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn severities(said: &Json) -> Option<Vec<Severity>> {
-        Some(read(said)?.iter().map(|finding| finding.severity).collect())
+    fn severities(report: &Json) -> Option<Vec<Severity>> {
+        Some(read(report)?.iter().map(|finding| finding.severity).collect())
     }
 
     #[test]

@@ -203,8 +203,8 @@ mod tests {
             ("s3://runs", vec![("AWS_ENDPOINT_URL", "https://a.example/s3")], "an endpoint has no path"),
             ("s3://runs", vec![("AWS_ENDPOINT_URL", "ftp://a.example")], "must begin with https://"),
         ] {
-            let said = parse(text, &variables).unwrap_err();
-            assert!(said.contains(why) && !said.contains("secret"), "{text}: {said}");
+            let error = parse(text, &variables).unwrap_err();
+            assert!(error.contains(why) && !error.contains("secret"), "{text}: {error}");
         }
     }
 }

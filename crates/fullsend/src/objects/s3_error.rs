@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_place_the_cause_and_what_to_try() {
-        for (status, code, region, said) in [
+        for (status, code, region, words) in [
             (
                 404,
                 "NoSuchBucket",
@@ -160,7 +160,7 @@ mod tests {
             let refusal = Refusal::answered(status, body.as_bytes(), region.map(str::to_owned));
             let text = error(refusal).to_string();
             assert!(text.starts_with("s3://runs/a: PUT a/s/d was answered with"), "{text}");
-            assert!(text.contains(said) && !text.contains("AKIAFAKE"), "{text}");
+            assert!(text.contains(words) && !text.contains("AKIAFAKE"), "{text}");
         }
         let bare = error(Refusal::answered(500, b"<html>oops\x07", None));
         assert_eq!(bare.to_string(), "s3://runs/a: PUT a/s/d was answered with 500");

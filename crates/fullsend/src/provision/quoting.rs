@@ -184,9 +184,9 @@ mod tests {
             let text = "A=${V}\nB=\"x ${V} y\"\nC='x ${V} y'\n# a comment ${V}\nD=\\\"${V}\nprintf '%s\\0' \"$$A\" \"$$B\" \"$$C\" \"$$D\"\n";
             let script = written("/x/a.sh", text, value).unwrap();
             let ran = std::process::Command::new("sh").args(["-c", &script]).current_dir(&place).output();
-            let said = String::from_utf8(ran.unwrap().stdout).unwrap();
+            let output = String::from_utf8(ran.unwrap().stdout).unwrap();
             let expected = format!("{value}\0x {value} y\0x {value} y\0\"{value}\0");
-            assert_eq!(said, expected, "{script}");
+            assert_eq!(output, expected, "{script}");
         }
         assert!(!place.path().join("planted").exists());
     }

@@ -317,7 +317,7 @@ mod tests {
         load(place.path())
     }
 
-    fn said(text: &str) -> ConversationEntry {
+    fn spoken_text(text: &str) -> ConversationEntry {
         ConversationEntry::Said { text: text.to_owned() }
     }
 
@@ -333,7 +333,7 @@ mod tests {
             output: "a\n".to_owned(),
             is_error: false,
         };
-        let expected = vec![said("I look."), call, result];
+        let expected = vec![spoken_text("I look."), call, result];
         let native = r#"{"model":"m","messages":[{"role":"assistant","content":[{"type":"text","text":"I look."},
             {"type":"tool_use","id":"c1","name":"Bash","input":{"command":"ls"}}]},{"role":"user","content":[
             {"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"a\n"}],"is_error":false}]}]}"#;
@@ -367,11 +367,11 @@ mod tests {
             ("iteration-2/transcripts/conversation.json", &second),
         ]);
         let entries: Vec<_> = found.iter().map(|one| (one.iteration, one.entries.clone())).collect();
-        assert_eq!(entries, [(1, vec![said("one")]), (2, vec![said("two")])]);
+        assert_eq!(entries, [(1, vec![spoken_text("one")]), (2, vec![spoken_text("two")])]);
 
         let line = r#"{"isSidechain":true,"agentId":"a7","message":{"role":"assistant","content":"below"}}"#;
         let found = run_with(&[("iteration-1/transcripts/a.jsonl", line)]);
-        assert_eq!((found[0].agent.as_str(), &found[0].entries), ("a7", &vec![said("below")]));
+        assert_eq!((found[0].agent.as_str(), &found[0].entries), ("a7", &vec![spoken_text("below")]));
     }
 
     #[test]

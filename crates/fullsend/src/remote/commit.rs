@@ -49,10 +49,10 @@ pub fn pack_of(answer: &[u8]) -> Result<Vec<u8>, String> {
         let line = rest.get(4..length).ok_or_else(broken)?;
         rest = &rest[length..];
         match line.split_first() {
-            _ if line.starts_with(b"ERR ") => return Err(said_by_server(&line[4..])),
+            _ if line.starts_with(b"ERR ") => return Err(server_error(&line[4..])),
             Some((1, data)) if in_pack => pack.extend_from_slice(data),
             Some((2, _)) if in_pack => {}
-            Some((3, message)) if in_pack => return Err(said_by_server(message)),
+            Some((3, message)) if in_pack => return Err(server_error(message)),
             _ if in_pack => return Err(broken()),
             _ => in_pack = line.trim_ascii_end() == b"packfile",
         }
@@ -60,7 +60,7 @@ pub fn pack_of(answer: &[u8]) -> Result<Vec<u8>, String> {
     if pack.is_empty() { Err(broken()) } else { Ok(pack) }
 }
 
-fn said_by_server(message: &[u8]) -> String {
+fn server_error(message: &[u8]) -> String {
     let text = String::from_utf8_lossy(message);
     let text: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
     format!("is not served: the server says `{}`", text.trim())

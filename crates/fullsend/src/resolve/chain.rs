@@ -20,7 +20,7 @@ pub struct ChainFile {
     pub found: LayerPath,
     pub tree: Rc<Node>,
     /// The layer that it belongs to; for a remote file, the layer of the file that names it.
-    pub said_by: LayerKind,
+    pub owning_layer: LayerKind,
 }
 
 impl ChainFile {
@@ -40,10 +40,10 @@ pub fn load(
 ) -> Vec<ChainFile> {
     let mut links: Vec<ChainFile> = Vec::new();
     let mut next = Some((start, None));
-    let mut said_by = nearest;
+    let mut owning_layer = nearest;
     while let Some((found, referred)) = next.take() {
         if found.layer != LayerKind::Remote {
-            said_by = found.layer;
+            owning_layer = found.layer;
         }
         if let Some(problem) = refuse(library, &links, &found, referred) {
             problems.push(problem);
@@ -60,7 +60,7 @@ pub fn load(
         Harness::decode(&tree, &mut decoder);
         problems.append(&mut decoder.diagnostics);
         let tree = if found.layer == LayerKind::Remote { without_rights(&tree, problems) } else { tree };
-        links.push(ChainFile { found, tree, said_by });
+        links.push(ChainFile { found, tree, owning_layer });
         next = base_of(library, &links, nearest, problems);
     }
     links

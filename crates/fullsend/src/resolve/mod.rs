@@ -148,8 +148,13 @@ pub fn resolve(
     if problems.iter().any(Diagnostic::is_error) {
         return None;
     }
-    let floors =
-        pinned_values::pinned_values(library, configs.said_to_all(), &links, choices.forge, problems);
+    let floors = pinned_values::pinned_values(
+        library,
+        configs.values_for_all_harnesses(),
+        &links,
+        choices.forge,
+        problems,
+    );
     problems.extend(foreign_prices(configs.repository.as_ref(), &floors));
     let (tree, forge) = merge::merge(library, &configs, &links, choices, problems)?;
     if problems.iter().any(Diagnostic::is_error) {
@@ -319,7 +324,7 @@ impl Configs {
     }
 
     /// The organisation's settings for every harness.
-    fn said_to_all(&self) -> Option<Node> {
+    fn values_for_all_harnesses(&self) -> Option<Node> {
         self.organisation_tree.as_ref().map(|tree| merge::shared(tree))
     }
 

@@ -21,18 +21,18 @@ pub fn pinned_values(
     problems: &mut Vec<Diagnostic>,
 ) -> Vec<Node> {
     let mut floors: Vec<Node> = configuration.into_iter().collect();
-    floors.extend(said_together(links, forge));
+    floors.extend(organisation_values(links, forge));
     for link in links.iter().filter(|link| link.found.layer == LayerKind::Repository) {
         let Some(replaced) = replaced_by(library, link) else { continue };
         let theirs = chain::load(library, replaced, LayerKind::Organisation, problems);
-        floors.extend(said_together(&theirs, forge));
+        floors.extend(organisation_values(&theirs, forge));
     }
     floors
 }
 
 /// The organisation's files of a chain, merged.
-fn said_together(links: &[ChainFile], forge: Option<ForgeName>) -> Option<Node> {
-    let theirs = links.iter().rev().filter(|link| link.said_by == LayerKind::Organisation);
+fn organisation_values(links: &[ChainFile], forge: Option<ForgeName>) -> Option<Node> {
+    let theirs = links.iter().rev().filter(|link| link.owning_layer == LayerKind::Organisation);
     let maps = theirs.filter(|link| matches!(link.tree.value, Value::Map(_)));
     let all = maps.map(|link| (*link.tree).clone()).reduce(Harness::merge)?;
     Some(with_forge(all, forge))

@@ -153,7 +153,7 @@ fn find_weakening(
     floor: &Node,
     merged: &Node,
 ) -> Option<Weakening> {
-    let (said_at, what) = match merged.find(field) {
+    let (set_at, what) = match merged.find(field) {
         Some(chosen) => {
             let (at, what) = weaker(pin, floor, chosen)?;
             // Never point at a built-in file: point at the `null` that brought the default back, or else at the harness.
@@ -168,8 +168,8 @@ fn find_weakening(
     let harness = merged.get("agent").map_or(merged.at, |agent| agent.at);
     Some(Weakening {
         field: field.to_owned(),
-        at: said_at.unwrap_or(harness),
-        left_out: said_at.is_none(),
+        at: set_at.unwrap_or(harness),
+        left_out: set_at.is_none(),
         pinned_at: floor.at,
         what,
     })

@@ -51,7 +51,7 @@ pub fn validate<E>(
     // Without a schema, the output file may be missing if there is any other file, or if the caller expects a document.
     let lenient = checked.schema.is_none() && (checked.expected.is_some() || !quarantined.files().is_empty());
     let expected = checked.expected.as_ref().map(|expected| (expected, document(directory, &expected.file)));
-    let excused = matches!(&expected, Some((expected, Ok(Some(said)))) if (expected.excuses)(said));
+    let excused = matches!(&expected, Some((expected, Ok(Some(document)))) if (expected.excuses)(document));
     let mut violations = match document(directory, file) {
         Ok(None) if lenient || excused => Vec::new(),
         Ok(None) => vec![violation_of_document(missing(file, quarantined.files()))],

@@ -91,10 +91,10 @@ async fn exchange(dialer: &Dialer, request: TokenRequest<'_>) -> Result<Bytes, S
 fn refusal(status: u16, bytes: &[u8]) -> String {
     let value: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let texts = ["error_description", "message", "Message", "error"];
-    let said = texts.iter().find_map(|name| value[*name].as_str());
-    let said = said.or_else(|| value["error"]["message"].as_str()).unwrap_or_default();
-    let said: String = said.chars().filter(|c| !c.is_control()).take(300).collect();
-    if said.is_empty() { format!("HTTP {status}") } else { format!("HTTP {status}, {said}") }
+    let message = texts.iter().find_map(|name| value[*name].as_str());
+    let message = message.or_else(|| value["error"]["message"].as_str()).unwrap_or_default();
+    let message: String = message.chars().filter(|c| !c.is_control()).take(300).collect();
+    if message.is_empty() { format!("HTTP {status}") } else { format!("HTTP {status}, {message}") }
 }
 
 fn host_of(url: &str) -> String {

@@ -252,14 +252,14 @@ impl UpstreamResponse {
 
     /// How long the vendor asks to wait: in milliseconds, in seconds, or until a date.
     pub(crate) fn retry_after(&self, now: SystemTime) -> Option<Duration> {
-        let said = |name: &str| self.headers.get(name)?.to_str().ok().map(str::trim);
+        let header = |name: &str| self.headers.get(name)?.to_str().ok().map(str::trim);
         let number = |text: &str| text.parse().ok().filter(|number: &f64| *number >= 0.0);
         let until = |text: &str| {
             let date = httpdate::parse_http_date(text).ok()?;
             Some(date.duration_since(now).unwrap_or_default().as_secs_f64())
         };
-        let after = said(RETRY_AFTER.as_str());
-        let seconds = said("retry-after-ms")
+        let after = header(RETRY_AFTER.as_str());
+        let seconds = header("retry-after-ms")
             .and_then(number)
             .map(|milliseconds| milliseconds / 1e3)
             .or_else(|| after.and_then(number))

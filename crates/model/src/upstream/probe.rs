@@ -143,11 +143,11 @@ impl HttpUpstream {
                 .map_err(|error| ProbeFailure { reason: error.to_string(), is_transient: false });
             return note(ProbeStage::Model, found);
         }
-        let said = format!("HTTP {status}, {}", codec::read_fault(wire, status, &bytes).message);
+        let message = format!("HTTP {status}, {}", codec::read_fault(wire, status, &bytes).message);
         if matches!(status, 401 | 403) {
-            return note(ProbeStage::Authentication, failed(said, false));
+            return note(ProbeStage::Authentication, failed(message, false));
         }
         note(ProbeStage::Authentication, Ok("the credential is accepted".to_owned()));
-        note(ProbeStage::Model, failed(said, matches!(status, 429 | 500..=599)));
+        note(ProbeStage::Model, failed(message, matches!(status, 429 | 500..=599)));
     }
 }

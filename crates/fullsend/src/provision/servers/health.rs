@@ -36,9 +36,9 @@ pub(super) fn wait(
 }
 
 fn ended(service: &HostService) -> String {
-    let said = service.ended.get().map_or("", String::as_str);
+    let message = service.ended.get().map_or("", String::as_str);
     // The error already starts with the server's name.
-    said.split_once("` ").map_or(said, |(_, rest)| rest).to_owned()
+    message.split_once("` ").map_or(message, |(_, rest)| rest).to_owned()
 }
 
 fn ready(server: &ApiServer, service: &HostService, token: &Secret) -> Result<(), String> {

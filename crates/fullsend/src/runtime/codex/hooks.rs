@@ -185,16 +185,16 @@ mod tests {
         let check = |asked: (&str, Json), hooked: (&str, Json), same_call: bool| {
             assert_eq!(same((asked.0, &asked.1), (hooked.0, &hooked.1)), same_call, "{asked:?} {hooked:?}");
         };
-        let told = |command: &str| json!({ "command": command });
-        check(("exec_command", json!({ "cmd": "ls", "workdir": "/" })), ("Bash", told("ls")), true);
-        check(("shell_command", told("ls")), ("Bash", told("ls")), true);
-        check(("apply_patch", json!("*** Begin")), ("apply_patch", told("*** Begin")), true);
-        check(("apply_patch", json!({ "input": "*** Begin" })), ("apply_patch", told("*** Begin")), true);
-        check(("exec_command", json!({ "cmd": "ls" })), ("Bash", told("id")), false);
-        check(("exec_command", json!({ "cmd": "ls", "input": "id" })), ("Bash", told("id")), false);
-        check(("exec_command", json!({ "cmd": "ls" })), ("apply_patch", told("ls")), false);
-        check(("update_plan", told("ls")), ("Bash", told("ls")), false);
-        check(("apply_patch", json!("rm -r x")), ("Bash", told("rm -r x")), false);
+        let hook_input = |command: &str| json!({ "command": command });
+        check(("exec_command", json!({ "cmd": "ls", "workdir": "/" })), ("Bash", hook_input("ls")), true);
+        check(("shell_command", hook_input("ls")), ("Bash", hook_input("ls")), true);
+        check(("apply_patch", json!("*** Begin")), ("apply_patch", hook_input("*** Begin")), true);
+        check(("apply_patch", json!({ "input": "*** Begin" })), ("apply_patch", hook_input("*** Begin")), true);
+        check(("exec_command", json!({ "cmd": "ls" })), ("Bash", hook_input("id")), false);
+        check(("exec_command", json!({ "cmd": "ls", "input": "id" })), ("Bash", hook_input("id")), false);
+        check(("exec_command", json!({ "cmd": "ls" })), ("apply_patch", hook_input("ls")), false);
+        check(("update_plan", hook_input("ls")), ("Bash", hook_input("ls")), false);
+        check(("apply_patch", json!("rm -r x")), ("Bash", hook_input("rm -r x")), false);
         check(
             ("exec_command", json!({ "cmd": "ls" })),
             ("Bash", json!({ "command": "ls", "cwd": "/" })),
