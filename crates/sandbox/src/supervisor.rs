@@ -133,7 +133,7 @@ impl Handshake {
             | InitReport::NotStarted { .. }
             | InitReport::Exited { .. }
             | InitReport::Proven { .. }
-            | InitReport::NotProven { .. } => Err(self.start_failure("spoke out of turn")),
+            | InitReport::NotProven { .. } => Err(self.start_failure("sent an unexpected message")),
         }
     }
 
@@ -144,7 +144,7 @@ impl Handshake {
     ) -> Result<SupervisorHandshake, StartError> {
         let root = descriptors.into_iter().next();
         let (Some(pid), Some(root)) = (self.pid, root) else {
-            return Err(self.start_failure("was ready without a pid or a root"));
+            return Err(self.start_failure("reported that it is ready without a pid or a root"));
         };
         Ok(SupervisorHandshake { pid, root, sockets: std::mem::take(&mut self.sockets), description })
     }
@@ -152,10 +152,10 @@ impl Handshake {
     /// Writes the identity map. Only a process outside the new user namespace may do this.
     fn map_identity(&self) -> Result<(), StartError> {
         let (identity, Mapping::Fresh { id }) = self.identity else {
-            return Err(self.start_failure("asked for a map that it could write itself"));
+            return Err(self.start_failure("asked for an identity map that it can write itself"));
         };
         let Some(init) = &self.init else {
-            return Err(self.start_failure("asked for a map before it was started"));
+            return Err(self.start_failure("asked for an identity map before it was started"));
         };
         let maps = [("uid_map", identity.uid), ("gid_map", identity.gid)];
         for (name, inside) in maps {

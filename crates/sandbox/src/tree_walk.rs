@@ -42,7 +42,7 @@ impl TreeEntry<'_> {
         open_beneath(self.parent, self.name, OFlags::RDONLY)
     }
 
-    /// How many directories below the root of the walk it lies; 0 for the root's own entries.
+    /// How many directories it is below the root of the walk; 0 for the root's own entries.
     pub fn depth(&self) -> usize {
         self.path.components().count() - 1
     }

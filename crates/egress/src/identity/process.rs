@@ -61,8 +61,8 @@ impl ProcessTree {
         Ok(owners)
     }
 
-    /// The sandbox's first process, and what it has started and not yet become a program. The user who created the
-    /// sandbox cannot inspect these two, but every program inside, whatever the program does.
+    /// Whether a process that cannot be inspected is fullsend's own: the sandbox's first process, or a child of it that has
+    /// not executed a program yet. Programs inside can be inspected.
     fn is_ours(&self, pid: u32) -> bool {
         pid == self.root || self.parents.get(&pid) == Some(&self.root)
     }

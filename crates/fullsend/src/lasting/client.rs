@@ -44,7 +44,7 @@ impl fmt::Display for SandboxClientError {
                 f,
                 "the sandbox {id} belongs to fullsend {fullsend}, which speaks another protocol; use that version"
             ),
-            Self::Connection { id, source } => write!(f, "cannot talk to the sandbox {id}: {source}"),
+            Self::Connection { id, source } => write!(f, "cannot connect to the sandbox {id}: {source}"),
             Self::Refused { message, .. } => f.write_str(message),
             Self::Gone { how } => f.write_str(how),
         }
