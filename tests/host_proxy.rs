@@ -1,5 +1,5 @@
 //! The proxy that this machine must use, played by a program in Python that asks for a password: the model, what the agent reaches,
-//! and images all go through it, and what `NO_PROXY` names does not.
+//! images and comments all go through it, and what `NO_PROXY` names does not.
 
 use std::path::PathBuf;
 
@@ -141,6 +141,69 @@ fn images_are_pulled_through_it() {
         assert_eq!(ran.code, 0, "{}", ran.all());
         let asked = proxy.requests("registry.lab.test:443");
         assert!(!asked.is_empty() && asked.iter().all(|one| one["known"] == true), "{asked:?}");
+    }
+}
+
+/// A forge without comments, which takes one.
+const FORGE: &str = r#"
+import json
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Forge(BaseHTTPRequestHandler):
+    def log_message(self, *arguments): pass
+    def answer(self, value):
+        self.rfile.read(int(self.headers.get("content-length") or 0))
+        print(json.dumps({"path": self.path, "token": self.headers["authorization"]}), flush=True)
+        body = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def do_GET(self): self.answer([])
+    def do_POST(self): self.answer({"id": 7})
+server = HTTPServer(("127.0.0.1", 0), Forge)
+print(server.server_port, flush=True)
+server.serve_forever()
+"#;
+
+#[test]
+fn comments_are_posted_through_it() {
+    if !has_program("python3", "comments_are_posted_through_it") {
+        return;
+    }
+    let comment = [
+        "post-comment",
+        "--forge",
+        "github",
+        "--repo",
+        "acme/widgets",
+        "--number",
+        "7",
+        "--marker",
+        "<!-- m -->",
+        "--reason",
+        "done",
+        "--base-url",
+        "https://forge.lab.test",
+    ];
+    for (tls, bypass) in [(ProxyTls::Plain, ""), (ProxyTls::Tls, ""), (ProxyTls::Plain, ".lab.test")] {
+        let world = World::new().env("GH_TOKEN", "token-of-the-forge");
+        let script = world.write("forge.py", FORGE);
+        let forge = Fake::start(script.to_str().unwrap(), &[]);
+        let (world, proxy) = behind(world, "forge.lab.test:443", forge.port, tls);
+        let scheme = if tls == ProxyTls::Tls { "https" } else { "http" };
+        let url = format!("{scheme}://{USER_IN_URL}@localhost:{}", proxy.port);
+        let world = world.env("HTTPS_PROXY", &url).env("NO_PROXY", bypass);
+        let ran = world.run(&comment);
+        let asked = proxy.requests("forge.lab.test:443");
+        if !bypass.is_empty() {
+            assert!(asked.is_empty() && ran.err.contains("forge.lab.test has no address"), "{}", ran.all());
+            continue;
+        }
+        assert_eq!(ran.code, 0, "{}", ran.all());
+        assert!(!asked.is_empty() && asked.iter().all(|one| one["known"] == true), "{asked:?}");
+        let posted = forge.requests("/repos/acme/widgets/issues/7/comments");
+        assert!(posted.iter().all(|one| one["token"] == "Bearer token-of-the-forge"), "{posted:?}");
+        assert!(posted.len() >= 2, "a look at the comments, and one more: {posted:?}");
     }
 }
 

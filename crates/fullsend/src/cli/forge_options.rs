@@ -8,8 +8,9 @@ use egress::credentials::Secret;
 
 use super::configuration::variable;
 use super::exit::{Exit, Failure};
+use crate::fetch::HostNetwork;
 use crate::forge::comment::Mode;
-use crate::forge::{BaseUrl, ForgeError, Github, Gitlab, Jira, Target, Tracker};
+use crate::forge::{BaseUrl, ForgeError, ForgeServer, Github, Gitlab, Jira, Target, Tracker};
 
 /// The most that is read of a result.
 const MAX_RESULT: u64 = 8 << 20;
@@ -110,12 +111,10 @@ impl Place {
         let number = parse_number(number)?;
         let token = self.token(name)?;
         let made: Result<Box<dyn Tracker>, ForgeError> = match name {
-            TrackerName::Gitlab => self.gitlab_url().and_then(|url| {
-                Ok(Box::new(Gitlab::new(url, project, Target::Issue, number, token)?) as Box<dyn Tracker>)
-            }),
-            _ => self
-                .github_url()
-                .and_then(|url| Ok(Box::new(Github::new(url, project, number, token)?) as Box<dyn Tracker>)),
+            TrackerName::Gitlab => Gitlab::new(self.gitlab()?, project, Target::Issue, number, token)
+                .map(|made| Box::new(made) as Box<dyn Tracker>),
+            _ => Github::new(self.github()?, project, number, token)
+                .map(|made| Box::new(made) as Box<dyn Tracker>),
         };
         made.map_err(|error| failed(&error))
     }
@@ -129,7 +128,7 @@ impl Place {
         let key = if number.contains('-') { number.to_owned() } else { format!("{project}-{number}") };
         let email = self.jira_email.clone().or_else(|| variable("JIRA_EMAIL"));
         let token = self.token(TrackerName::Jira)?;
-        Jira::new(&url, &key, email.as_deref(), token).map_err(|error| failed(&error))
+        Jira::new(server(&url)?, &url, &key, email.as_deref(), token).map_err(|error| failed(&error))
     }
 
     pub fn token(&self, name: TrackerName) -> Result<Secret, Failure> {
@@ -140,16 +139,24 @@ impl Place {
         })
     }
 
-    pub fn github_url(&self) -> Result<BaseUrl, ForgeError> {
+    pub fn github(&self) -> Result<ForgeServer, Failure> {
         let url = self.base_url.clone().or_else(|| variable("GITHUB_API_URL"));
-        BaseUrl::parse(url.as_deref().unwrap_or("https://api.github.com"))
+        server(url.as_deref().unwrap_or("https://api.github.com"))
     }
 
-    pub fn gitlab_url(&self) -> Result<BaseUrl, ForgeError> {
+    pub fn gitlab(&self) -> Result<ForgeServer, Failure> {
         let url =
             self.base_url.clone().or_else(|| variable("GITLAB_URL")).or_else(|| variable("CI_SERVER_URL"));
-        BaseUrl::parse(url.as_deref().unwrap_or("https://gitlab.com"))
+        server(url.as_deref().unwrap_or("https://gitlab.com"))
     }
+}
+
+/// The service at this address, reached as this host reaches others: with its proxy and its certificate authorities.
+fn server(url: &str) -> Result<ForgeServer, Failure> {
+    let base = BaseUrl::parse(url).map_err(|error| failed(&error))?;
+    let network = HostNetwork::of_host(&variable, Vec::new());
+    let network = network.map_err(|error| Failure::new(Exit::Missing, error.to_string()))?;
+    Ok(ForgeServer { base, network })
 }
 
 pub fn parse_number(text: &str) -> Result<u64, Failure> {
@@ -163,7 +170,7 @@ pub fn parse_number(text: &str) -> Result<u64, Failure> {
 pub fn failed(error: &ForgeError) -> Failure {
     let exit = match error {
         ForgeError::Address { .. } | ForgeError::Result(_) => Exit::Invalid,
-        ForgeError::Roots(_) => Exit::Missing,
+        ForgeError::Executor(_) => Exit::Missing,
         _ => Exit::Failed,
     };
     Failure::new(exit, error.to_string())

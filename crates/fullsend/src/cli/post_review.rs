@@ -58,13 +58,10 @@ fn target(arguments: &Arguments) -> Result<Box<dyn ReviewTarget>, Failure> {
                 Failure::new(Exit::Usage, "Jira has no reviews").help("use `fullsend issues post-comment`")
             );
         }
-        TrackerName::Gitlab => place.gitlab_url().and_then(|url| {
-            let made = Gitlab::new(url, repo, Target::MergeRequest, number, token)?;
-            Ok(Box::new(made) as Box<dyn ReviewTarget>)
-        }),
-        TrackerName::Github => place
-            .github_url()
-            .and_then(|url| Ok(Box::new(Github::new(url, repo, number, token)?) as Box<dyn ReviewTarget>)),
+        TrackerName::Gitlab => Gitlab::new(place.gitlab()?, repo, Target::MergeRequest, number, token)
+            .map(|made| Box::new(made) as Box<dyn ReviewTarget>),
+        TrackerName::Github => Github::new(place.github()?, repo, number, token)
+            .map(|made| Box::new(made) as Box<dyn ReviewTarget>),
     };
     made.map_err(|error| failed(&error))
 }

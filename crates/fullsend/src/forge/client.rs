@@ -1,15 +1,14 @@
 //! The small HTTP client of the host: one connection a request, TLS unless the server is this machine, bounded in time and size.
-//! It follows no redirect: a token goes to the server that was named and to no other.
+//! It connects as the caller's network does, through the host's proxy if there is one. It follows no redirect: a token goes
+//! to the server that was named and to no other.
 
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use egress::credentials::Secret;
-use egress::dial::{DialError, Dialer, Roots};
-use egress::resolver::SystemResolver;
+use egress::dial::DialError;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper::header::{
@@ -19,6 +18,8 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use serde_json::Value as Json;
 use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::fetch::HostNetwork;
 
 const MAX_BYTES: usize = 16 << 20;
 const TIME: Duration = Duration::from_secs(30);
@@ -68,11 +69,25 @@ impl BaseUrl {
 
     /// The same with a longer path.
     #[must_use]
-    pub fn below(mut self, path: &str) -> Self {
+    fn below(mut self, path: &str) -> Self {
         if !self.path.ends_with(path) {
             self.path.push_str(path);
         }
         self
+    }
+}
+
+/// A service, and how this host reaches it.
+pub struct ForgeServer {
+    pub base: BaseUrl,
+    pub network: HostNetwork,
+}
+
+impl ForgeServer {
+    /// The same with a longer path.
+    #[must_use]
+    pub fn below(self, path: &str) -> Self {
+        Self { base: self.base.below(path), ..self }
     }
 }
 
@@ -90,7 +105,7 @@ pub enum Login {
 #[derive(Debug)]
 pub enum ForgeError {
     Address { address: String, why: String },
-    Roots(String),
+    Executor(std::io::Error),
     Dial(DialError),
     Http(hyper::Error),
     Timeout { request: String },
@@ -103,7 +118,7 @@ impl fmt::Display for ForgeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address { address, why } => write!(f, "the address `{address}` cannot be used: {why}"),
-            Self::Roots(why) => write!(f, "no server can be trusted: {why}"),
+            Self::Executor(error) => write!(f, "no request can be sent: {error}"),
             Self::Dial(error) => error.fmt(f),
             Self::Http(error) => write!(f, "the connection broke off: {error}"),
             Self::Timeout { request } => {
@@ -123,6 +138,7 @@ impl std::error::Error for ForgeError {
         match self {
             Self::Dial(error) => Some(error),
             Self::Http(error) => Some(error),
+            Self::Executor(error) => Some(error),
             _ => None,
         }
     }
@@ -139,17 +155,16 @@ pub struct Client {
     base: BaseUrl,
     login: Login,
     accept: &'static str,
-    dialer: Dialer,
+    network: HostNetwork,
     executor: tokio::runtime::Runtime,
 }
 
 impl Client {
-    pub fn new(base: BaseUrl, login: Login, accept: &'static str) -> Result<Self, ForgeError> {
-        let roots = Roots::load().map_err(|error| ForgeError::Roots(error.to_string()))?;
+    pub fn new(server: ForgeServer, login: Login, accept: &'static str) -> Result<Self, ForgeError> {
         let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let executor = executor.map_err(|error| ForgeError::Roots(error.to_string()))?;
-        let dialer = Dialer::new(Arc::new(SystemResolver::load()), roots);
-        Ok(Self { base, login, accept, dialer, executor })
+        let executor = executor.map_err(ForgeError::Executor)?;
+        let ForgeServer { base, network } = server;
+        Ok(Self { base, login, accept, network, executor })
     }
 
     pub fn get(&self, path: &str) -> Result<Json, ForgeError> {
@@ -234,13 +249,16 @@ impl Client {
         request: Request<Full<Bytes>>,
     ) -> Result<(u16, Option<Duration>, Bytes), ForgeError> {
         let BaseUrl { host, port, is_tls, .. } = &self.base;
+        let dialer = self.network.dialer();
         let addresses = match host.as_str() {
             "localhost" => vec![IpAddr::from([127, 0, 0, 1])],
-            host => self.dialer.resolve(host).await.map_err(ForgeError::Dial)?,
+            // The proxy resolves the name.
+            host if dialer.is_proxied(host, *port) => Vec::new(),
+            host => dialer.resolve(host).await.map_err(ForgeError::Dial)?,
         };
-        let stream = self.dialer.connect(host, &addresses, *port).await.map_err(ForgeError::Dial)?;
+        let stream = dialer.connect(host, &addresses, *port).await.map_err(ForgeError::Dial)?;
         if *is_tls {
-            let stream = self.dialer.secure(stream, host, &[b"http/1.1"]).await.map_err(ForgeError::Dial)?;
+            let stream = dialer.secure(stream, host, &[b"http/1.1"]).await.map_err(ForgeError::Dial)?;
             return exchange_on(stream, request).await;
         }
         exchange_on(stream, request).await

@@ -5,7 +5,7 @@ use hyper::Method;
 use serde_json::{Value as Json, json};
 
 use super::review::{Posted, Review, ReviewEvent, ReviewTarget};
-use super::{BaseUrl, Client, Comment, ForgeError, Issue, Login, Tracker, encoded, names, text};
+use super::{Client, Comment, ForgeError, ForgeServer, Issue, Login, Tracker, encoded, names, text};
 
 /// GitHub's own limit.
 const MAX_CHARACTERS: usize = 65_536;
@@ -21,13 +21,18 @@ pub struct Github {
 }
 
 impl Github {
-    pub fn new(base: BaseUrl, repository: &str, number: u64, token: Secret) -> Result<Self, ForgeError> {
+    pub fn new(
+        server: ForgeServer,
+        repository: &str,
+        number: u64,
+        token: Secret,
+    ) -> Result<Self, ForgeError> {
         let wrong = || ForgeError::Result(format!("`{repository}` is not a repository: write OWNER/NAME"));
         let (owner, name) = repository.split_once('/').ok_or_else(wrong)?;
         if owner.is_empty() || name.is_empty() || name.contains('/') {
             return Err(wrong());
         }
-        let client = Client::new(base, Login::Bearer(token), "application/vnd.github+json")?;
+        let client = Client::new(server, Login::Bearer(token), "application/vnd.github+json")?;
         let repository = format!("/repos/{}/{}", encoded(owner), encoded(name));
         Ok(Self { client, repository, number })
     }

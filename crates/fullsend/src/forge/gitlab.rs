@@ -5,7 +5,7 @@ use hyper::Method;
 use serde_json::{Value as Json, json};
 
 use super::review::{Posted, Review, ReviewEvent, ReviewTarget};
-use super::{BaseUrl, Client, Comment, ForgeError, Issue, Login, Tracker, encoded, names, text};
+use super::{Client, Comment, ForgeError, ForgeServer, Issue, Login, Tracker, encoded, names, text};
 
 /// GitLab's own limit.
 const MAX_CHARACTERS: usize = 1_000_000;
@@ -27,13 +27,13 @@ pub struct Gitlab {
 
 impl Gitlab {
     pub fn new(
-        base: BaseUrl,
+        server: ForgeServer,
         project: &str,
         target: Target,
         number: u64,
         token: Secret,
     ) -> Result<Self, ForgeError> {
-        let client = Client::new(base.below("/api/v4"), Login::PrivateToken(token), "application/json")?;
+        let client = Client::new(server.below("/api/v4"), Login::PrivateToken(token), "application/json")?;
         let kind = match target {
             Target::Issue => "issues",
             Target::MergeRequest => "merge_requests",

@@ -4,7 +4,7 @@ use egress::credentials::Secret;
 use hyper::Method;
 use serde_json::{Value as Json, json};
 
-use super::{BaseUrl, Client, Comment, ForgeError, Issue, Login, Tracker, encoded, names, text};
+use super::{Client, Comment, ForgeError, ForgeServer, Issue, Login, Tracker, encoded, names, text};
 
 /// Jira's own limit.
 const MAX_CHARACTERS: usize = 32_767;
@@ -20,13 +20,19 @@ pub struct Jira {
 
 impl Jira {
     /// With an email address the token is sent as that person's password; without one, as a bearer token.
-    pub fn new(url: &str, key: &str, email: Option<&str>, token: Secret) -> Result<Self, ForgeError> {
+    pub fn new(
+        server: ForgeServer,
+        site: &str,
+        key: &str,
+        email: Option<&str>,
+        token: Secret,
+    ) -> Result<Self, ForgeError> {
         let login = match email {
             Some(email) => Login::Basic { user: email.to_owned(), password: token },
             None => Login::Bearer(token),
         };
-        let client = Client::new(BaseUrl::parse(url)?.below("/rest/api/2"), login, "application/json")?;
-        Ok(Self { client, key: key.to_owned(), site: url.trim_end_matches('/').to_owned() })
+        let client = Client::new(server.below("/rest/api/2"), login, "application/json")?;
+        Ok(Self { client, key: key.to_owned(), site: site.trim_end_matches('/').to_owned() })
     }
 
     fn path(&self) -> String {

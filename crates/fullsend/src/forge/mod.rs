@@ -11,7 +11,7 @@ pub(crate) mod review;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-pub use client::{BaseUrl, ForgeError};
+pub use client::{BaseUrl, ForgeError, ForgeServer};
 use client::{Client, Login};
 pub use github::Github;
 pub use gitlab::{Gitlab, Target};
