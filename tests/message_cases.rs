@@ -16,6 +16,7 @@ const HARNESS: &str = "repo/.fullsend/harness/triage.yaml";
 pub const AGENT: &str = "repo/.fullsend/agents/triage.md";
 const SCHEMA: &str = "repo/.fullsend/schemas/triage.json";
 const ORGANISATION: &str = "org/config.yaml";
+const TWO_PRICES: &str = "prices: [{model: m, input: 1, output: 1}, {model: m, input: 2, output: 2}]\n";
 const CREATE: &[&str] = &["session", "create", "--agent", "triage", "--environment", "nigth"];
 const RIGHT: &str = "agent: agents/triage.md\noutput_schema: schemas/triage.json\n";
 
@@ -181,6 +182,7 @@ fn resolve() -> Vec<Case> {
         Case::new("base-cycle", "itself", &[(HARNESS, loops)]),
         Case::new("base-depth", "", &chain),
         Case::new("misplaced", "", &[("repo/.fullsend/config.yaml", "caps: {timeout_minutes: 5}\n")]),
+        Case::new("duplicate-price", "", &[("repo/.fullsend/config.yaml", TWO_PRICES)]),
         Case::new("misplaced", "org", &[(ORGANISATION, "org: ../other\n")]),
         says("no-forge-block", "", "forge: {github: {}}").running(&["check", "triage", "--forge", "gitlab"]),
         Case::new("no-environment", "none", &[]).running(CREATE),

@@ -139,7 +139,7 @@ fn the_login_of_a_user_serves_too_and_a_wrong_one_is_explained() {
     let ran = world.run(&["run", "triage"]);
     assert_ne!(ran.code, 0);
     assert!(
-        ran.err.contains("no token for the model's service") && ran.err.contains("Bad Request"),
+        ran.err.contains("no credential for the model's service") && ran.err.contains("Bad Request"),
         "{}",
         ran.err
     );
@@ -353,7 +353,7 @@ fn the_doctor_asks_the_model_and_reports_each_step() {
             &[
                 "good    connection",
                 "bad     authentication: HTTP 403",
-                "fix: check the provider's credentials",
+                "fix: check the provider `model`, credential AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY",
             ],
         ),
         (1, right, 11, &["bad     connection: cannot reach the model"]),

@@ -15,8 +15,8 @@ pub use host_service::HostService;
 pub use roots::{Roots, RootsError};
 
 use crate::resolver::{Resolve, ResolveError};
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, OtherError};
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
@@ -71,13 +71,29 @@ impl fmt::Display for DialError {
         match self {
             Self::Resolve(error) => error.fmt(f),
             Self::Connect { host, port, source } => write!(f, "cannot connect to {host}:{port}: {source}"),
-            Self::Tls { host, source } => write!(f, "no trusted TLS connection to {host}: {source}"),
+            Self::Tls { host, source } => {
+                write!(f, "no trusted TLS connection to {host}: ")?;
+                match unusable_certificate(source) {
+                    Some(why) => write!(f, "its certificate cannot be used for a server ({why})"),
+                    None => source.fmt(f),
+                }
+            }
             Self::Timeout { host, port, step } => write!(f, "{host}:{port} did not respond in time ({step})"),
             Self::Ended { reason } => f.write_str(reason),
             Self::Proxy { proxy, host, reason } => {
                 write!(f, "the proxy {proxy} of this machine does not connect to {host}: {reason}")
             }
         }
+    }
+}
+
+/// Reasons for which rustls has no words.
+fn unusable_certificate(error: &io::Error) -> Option<&dyn std::error::Error> {
+    match error.get_ref()?.downcast_ref::<rustls::Error>()? {
+        rustls::Error::InvalidCertificate(rustls::CertificateError::Other(OtherError(why))) => {
+            Some(why.as_ref())
+        }
+        _ => None,
     }
 }
 

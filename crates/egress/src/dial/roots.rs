@@ -19,7 +19,11 @@ pub struct RootsError {
 
 impl fmt::Display for RootsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "this machine has no usable certificate authorities (install ca-certificates)")?;
+        write!(
+            f,
+            "this machine has no usable certificate authorities (install ca-certificates, or correct SSL_CERT_FILE or SSL_CERT_DIR \
+             if it is set)"
+        )?;
         self.reasons.iter().try_for_each(|reason| write!(f, "; {reason}"))
     }
 }

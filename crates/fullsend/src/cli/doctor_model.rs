@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use model::upstream::{ProbeStage, ProbeStep, Upstream};
+use model::upstream::{ProbeCause, ProbeFailure, ProbeStage, ProbeStep, Upstream};
 use redact::Redactor;
 use serde_json::{Value as Json, json};
 
@@ -65,7 +65,7 @@ pub fn run(place: &ConfigurationOptions, name: &str, json: bool) -> Result<Exit,
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let executor = executor.map_err(|error| missing(&error))?;
     let steps = executor.block_on(upstream.probe(wire, &model));
-    print(&steps, &learned, json)?;
+    print(&steps, &gateway::credential(provider), &learned, json)?;
     Ok(verdict(&steps))
 }
 
@@ -92,14 +92,14 @@ fn load(checked: &Checked, repository: &std::path::Path, learned: &Learned) -> R
     credentials::load([serving], &host, &learner(learned)).map_err(|error| missing(&error))
 }
 
-fn print(steps: &[ProbeStep], learned: &Learned, json: bool) -> Result<(), Failure> {
+fn print(steps: &[ProbeStep], credential: &str, learned: &Learned, json: bool) -> Result<(), Failure> {
     let learned = learned.lock().unwrap_or_else(PoisonError::into_inner);
     let known = learned.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let redactor = Redactor::with_known(known).map_err(|error| missing(&error))?;
     let clean = |text: &str| clean_text(&redactor.redact(text));
     let mut out = std::io::stdout().lock();
     if json {
-        let all: Vec<Json> = steps.iter().map(|step| describe(step, &clean)).collect();
+        let all: Vec<Json> = steps.iter().map(|step| describe(step, credential, &clean)).collect();
         writeln!(
             out,
             "{:#}",
@@ -113,40 +113,52 @@ fn print(steps: &[ProbeStep], learned: &Learned, json: bool) -> Result<(), Failu
             Err(failure) => ("bad", &failure.reason),
         };
         writeln!(out, "{word:7} {}: {}", stage.name(), clean(text))?;
-        if found.is_err() {
-            writeln!(out, "        fix: {}", fix(*stage))?;
+        if let Err(failure) = found {
+            writeln!(out, "        fix: {}", fix(*stage, failure, credential))?;
         }
     }
     Ok(())
 }
 
-fn describe(step: &ProbeStep, clean: &dyn Fn(&str) -> String) -> Json {
+fn describe(step: &ProbeStep, credential: &str, clean: &dyn Fn(&str) -> String) -> Json {
     let ProbeStep { stage, found } = step;
     let state = if found.is_ok() { "good" } else { "bad" };
     let text = found.as_ref().unwrap_or_else(|failure| &failure.reason);
-    let fix = found.is_err().then(|| fix(*stage));
+    let fix = found.as_ref().err().map(|failure| fix(*stage, failure, credential));
     json!({ "name": stage.name(), "state": state, "found": clean(text), "fix": fix })
 }
 
-fn fix(stage: ProbeStage) -> &'static str {
-    match stage {
+fn fix(stage: ProbeStage, failure: &ProbeFailure, credential: &str) -> String {
+    let text = match stage {
         ProbeStage::Dns => "check `base_url` or `region` of the provider, or set HTTPS_PROXY",
         ProbeStage::Proxy => "check HTTPS_PROXY, or name the host in NO_PROXY",
         ProbeStage::Connection => {
             "check `base_url` of the provider, or set HTTPS_PROXY if this machine needs one"
         }
-        ProbeStage::Tls => "name the certificate authority of your network in SSL_CERT_FILE",
-        ProbeStage::Authentication => "check the provider's credentials",
-        ProbeStage::Model => "check the model's name, and whether the account may use it",
-    }
+        ProbeStage::Tls => {
+            "if your network has a certificate authority of its own, name it in SSL_CERT_FILE; else check the server's \
+             certificate and the clock of this machine"
+        }
+        ProbeStage::Authentication => {
+            return format!("check {credential}, and whether the account may use the model");
+        }
+        ProbeStage::Model => match failure.cause {
+            ProbeCause::Temporary => "try again later; a run waits and tries again by itself",
+            ProbeCause::OtherServer => {
+                "check `base_url` of the provider: what answers there is not the service of a model"
+            }
+            ProbeCause::Lasting => "check the model's name, and whether the account may use it",
+        },
+    };
+    text.to_owned()
 }
 
 fn verdict(steps: &[ProbeStep]) -> Exit {
     let failed = steps.iter().find_map(|step| step.found.as_ref().err().map(|failure| (step.stage, failure)));
     match failed {
         None => Exit::Done,
+        Some((_, failure)) if failure.cause == ProbeCause::Temporary => Exit::ModelUnavailable,
         Some((ProbeStage::Authentication, _)) => Exit::Missing,
-        Some((_, failure)) if failure.is_transient => Exit::ModelUnavailable,
         Some((ProbeStage::Model, _)) => Exit::Invalid,
         Some(_) => Exit::Missing,
     }

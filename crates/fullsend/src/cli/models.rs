@@ -9,9 +9,11 @@ use serde_json::{Value as Json, json};
 
 use super::configuration::{ConfigurationOptions, variable};
 use super::exit::{Exit, Failure};
+use crate::harness::names::ModelName;
 use crate::provision::prices;
 use crate::render::diagnostics::clean_text;
 use crate::resolve;
+use crate::runtime::native;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -105,7 +107,12 @@ fn list(arguments: &ListArguments) -> Result<Exit, Failure> {
 
 fn show(arguments: &ShowArguments) -> Result<Exit, Failure> {
     let list = load(&arguments.place)?;
-    let model = arguments.model.as_str();
+    let named = arguments.model.as_str();
+    // `sonnet` and its like have no price of their own.
+    let model = &native::launch::model_of_family(named).unwrap_or_else(|| named.to_owned());
+    if ModelName::parse(model).is_none() {
+        return Err(Failure::new(Exit::Usage, format!("`{}` is not the name of a model", clean_text(model))));
+    }
     let own = list.configured_price(model).map(|price| Row { service: CONFIGURED, model, price });
     let listed = list
         .services()
@@ -113,7 +120,9 @@ fn show(arguments: &ShowArguments) -> Result<Exit, Failure> {
     let rows: Vec<Row<'_>> = own.into_iter().chain(listed).collect();
     if rows.is_empty() {
         let message = format!("the model `{model}` has no price in the list of {}", list.version);
-        return Err(Failure::new(Exit::Missing, clean_text(&message)).help(prices::lines_to_paste(model)));
+        return Err(
+            Failure::new(Exit::Missing, clean_text(&message)).help(prices::lines_to_paste(&[model.clone()]))
+        );
     }
     print(&list, &rows, arguments.json)
 }

@@ -338,7 +338,7 @@ impl Shape for TokenPrice {
         if (0.0..=1e6).contains(&amount) {
             return Some(Self(amount));
         }
-        decoder.wrong_value(node, "must be dollars for a million tokens");
+        decoder.wrong_value(node, "must be dollars for a million tokens, between 0 and 1000000");
         None
     }
 

@@ -164,14 +164,18 @@ fn model(
     };
     let diagnostic = Diagnostic::error(code, at, error.to_string());
     Some(match &error {
-        ModelSetupError::Unpriced { model, .. } => diagnostic.help(prices::lines_to_paste(model)),
+        ModelSetupError::Unpriced { models, .. } => diagnostic.help(prices::lines_to_paste(models)),
         _ => diagnostic,
     })
 }
 
 fn budget_at(harness: &Harness) -> Span {
-    let dollars = harness.budget.as_ref().and_then(|budget| budget.usd.as_ref());
-    dollars.map_or(harness.agent.at, |dollars| dollars.at)
+    let fields = harness
+        .budget
+        .as_ref()
+        .map(|budget| [&budget.usd, &budget.session_usd, &budget.day_usd, &budget.organisation_day_usd]);
+    let first = fields.and_then(|fields| fields.into_iter().flatten().next());
+    first.map_or(harness.agent.at, |dollars| dollars.at)
 }
 
 /// Credentials whose values exist but cannot be used. A command that prints a value is not run.

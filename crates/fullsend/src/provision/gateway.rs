@@ -38,9 +38,9 @@ pub enum ModelSetupError {
     NoProvider,
     Recording(RecordingError),
     Prices(PriceFileError),
-    /// The model has no price, so a budget in dollars cannot be enforced.
+    /// Models without a price, with which a budget in dollars cannot be enforced.
     Unpriced {
-        model: String,
+        models: Vec<String>,
         list: String,
     },
     Scenario {
@@ -74,11 +74,15 @@ impl std::fmt::Display for ModelSetupError {
             ),
             Self::Recording(error) => write!(f, "the recording {error}"),
             Self::Prices(error) => write!(f, "the prices of models: {error}"),
-            Self::Unpriced { model, list } => write!(
-                f,
-                "a budget in dollars is set, and the model `{model}` has no price in the list of {list}: use a priced model, or \
-                 `budget.tokens`"
-            ),
+            Self::Unpriced { models, list } => {
+                let (who, have) = if models.len() == 1 { ("model", "has") } else { ("models", "have") };
+                write!(
+                    f,
+                    "a budget in dollars is set, and the {who} `{}` {have} no price in the list of {list}: use a priced model, \
+                     or `budget.tokens`",
+                    models.join("`, `")
+                )
+            }
             Self::Scenario { name, why } => write!(f, "the scenario `{name}` {why}"),
             Self::Read(error) => error.fmt(f),
             Self::Upstream { provider, why } => {
@@ -170,7 +174,7 @@ pub fn open(checked: &Checked, around: &RunContext<'_>) -> Result<Arc<Gateway>, 
         prices: prices(checked, provider, around.variables)?,
         retry: retry(checked, around),
         fallback: fallback(checked),
-        credential: credential(provider),
+        credential: Some(credential(provider)),
         rules,
         budget,
         shared_budgets: around.shared_budgets.clone(),
@@ -216,11 +220,14 @@ fn prices(
 }
 
 /// The name of the credential in an error about a refused key.
-fn credential(provider: &ProviderFile) -> Option<String> {
+pub fn credential(provider: &ProviderFile) -> String {
     let names: Vec<&str> =
         provider.provider.credentials.iter().map(|(name, _)| name.value.as_str()).collect();
     let name = &provider.provider.name.value;
-    (!names.is_empty()).then(|| format!("the provider `{name}`, credential {}", names.join(", ")))
+    if names.is_empty() {
+        return format!("the provider `{name}`, which names no credential");
+    }
+    format!("the provider `{name}`, credential {}", names.join(", "))
 }
 
 fn allowed_features(checked: &Checked) -> Vec<String> {
@@ -272,19 +279,20 @@ fn priced(checked: &Checked, prices: &PriceList) -> Result<(), ModelSetupError> 
         let fields = [&budget.usd, &budget.session_usd, &budget.day_usd, &budget.organisation_day_usd];
         fields.into_iter().any(Option::is_some)
     });
-    let named = runtime::options::model(checked).map(str::to_owned);
-    // An alias such as `sonnet`: the runtime chooses the model.
-    let has_words = provider(checked).is_ok_and(|file| services::wires(file).contains(&Wire::Messages));
-    let is_word = |name: &String| has_words && !name.contains(|c: char| c.is_ascii_digit());
-    let named = named.filter(|name| !is_word(name));
-    let unpriced = named.into_iter().chain(fallback(checked)).find(|model| prices.price(model).is_none());
-    match unpriced {
-        Some(model) if counts_dollars => {
-            Err(ModelSetupError::Unpriced { model, list: prices.version.clone() })
-        }
-        _ => Ok(()),
+    let has_aliases = provider(checked).is_ok_and(|file| services::wires(file).contains(&Wire::Messages));
+    let is_alias = |name: &str| has_aliases && ALIASES.contains(&name.strip_suffix("[1m]").unwrap_or(name));
+    let named = runtime::options::model(checked).filter(|name| !is_alias(name)).map(str::to_owned);
+    let mut models: Vec<String> = named.into_iter().chain(fallback(checked)).collect();
+    models.retain(|model| prices.price(model).is_none());
+    models.dedup();
+    if models.is_empty() || !counts_dollars {
+        return Ok(());
     }
+    Err(ModelSetupError::Unpriced { models, list: prices.version.clone() })
 }
+
+/// Names with which Claude Code chooses a model of its vendor, all of which have prices.
+const ALIASES: &[&str] = &["best", "default", "fable", "haiku", "opus", "opusplan", "sonnet"];
 
 /// The provider's upstream, recorded or replayed if the operator wants that.
 fn recorded(provider: &ProviderFile, around: &RunContext<'_>) -> Result<Upstream, ModelSetupError> {

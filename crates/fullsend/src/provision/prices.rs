@@ -78,10 +78,12 @@ fn listed(price: &ModelPrice) -> (String, ListedPrice) {
     (model.to_string(), listed)
 }
 
-/// What to write into `config.yaml` for a model without a price.
-pub fn lines_to_paste(model: &str) -> String {
+/// What to write into `config.yaml` for models without a price.
+pub fn lines_to_paste(models: &[String]) -> String {
+    let price = if models.len() == 1 { "its price" } else { "their prices" };
+    let line = |model: &String| format!("\n  - {{model: \"{model}\", input: 1.00, output: 4.00}}");
+    let lines: String = models.iter().map(line).collect();
     format!(
-        "add its price to .fullsend/config.yaml, in dollars for a million tokens, for example:\nprices:\n  - {{model: \
-         \"{model}\", input: 1.00, output: 4.00}}"
+        "add {price} to .fullsend/config.yaml, in dollars for a million tokens, for example:\nprices:{lines}"
     )
 }

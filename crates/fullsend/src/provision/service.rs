@@ -1,6 +1,7 @@
 //! Opens the model service of a provider file, with the settings of the file and the host.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use egress::dial::{Dialer, HostProxy, Roots};
@@ -38,6 +39,9 @@ pub fn open(provider: &ProviderFile, inputs: ServiceInputs<'_>) -> Result<Upstre
             config.insert((*setting).to_owned(), value);
         }
     }
+    if provider.provider.credentials.iter().next().is_none() {
+        add_home_files(service, variables, &mut config);
+    }
     let named = |loaded: &&LoadedCredential| NamedCredential {
         name: loaded.key.clone(),
         source: loaded.source.clone(),
@@ -50,6 +54,17 @@ pub fn open(provider: &ProviderFile, inputs: ServiceInputs<'_>) -> Result<Upstre
     HttpUpstream::new(service, &ServiceSettings { config, credentials, learn }, dialer)
         .map(Upstream::http)
         .map_err(|error| error.to_string())
+}
+
+/// Files that the service's own programs write, such as `gcloud auth application-default login`.
+fn add_home_files(service: &Service, variables: VariableLookup<'_>, config: &mut BTreeMap<String, String>) {
+    let Some(home) = variables("HOME").filter(|home| home.starts_with('/')) else { return };
+    for (setting, path) in service.home_files {
+        let path = Path::new(&home).join(path);
+        if !config.contains_key(*setting) && path.is_file() {
+            config.insert((*setting).to_owned(), path.to_string_lossy().into_owned());
+        }
+    }
 }
 
 fn unknown_setting(service: &Service, key: &str) -> String {

@@ -16,6 +16,7 @@ pub(crate) mod registries;
 pub(crate) mod trusted;
 pub(crate) mod variables;
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use sha2::{Digest as _, Sha256};
@@ -239,6 +240,17 @@ pub fn organisation(library: &mut Library, problems: &mut Vec<Diagnostic>) -> Op
     Configs::load(library, problems).organisation
 }
 
+/// Models that have two prices in one file.
+fn duplicate_prices(config: &Config) -> Vec<Diagnostic> {
+    let mut seen = BTreeSet::new();
+    let duplicates = config.prices.iter().filter(|price| !seen.insert(price.model.to_string()));
+    let problem = |price: &ModelPrice| {
+        let message = format!("the model `{}` has two prices in this file", price.model.value);
+        Diagnostic::error("duplicate-price", price.model.at, message).help("keep one of them")
+    };
+    duplicates.map(problem).collect()
+}
+
 /// The lock file of the repository's layer.
 pub fn lock_file(library: &mut Library, problems: &mut Vec<Diagnostic>) -> Option<LockFile> {
     let found = library.layers.get(LayerKind::Repository)?.find(lock::FILE_NAME)?;
@@ -277,6 +289,7 @@ impl Configs {
         if let Some(org) = organisation.as_ref().and_then(|config| config.org.as_ref()) {
             problems.push(misplaced("org", org.at, "a repository's"));
         }
+        problems.extend([&organisation, &repository].into_iter().flatten().flat_map(duplicate_prices));
         if let Some(config) = &repository {
             problems.extend(only_for_the_organisation(config, repository_tree.as_deref()));
         }

@@ -282,10 +282,15 @@ impl Gateway {
         self.upstream_answered.load(Ordering::Relaxed)
     }
 
-    /// Names the key that the upstream does not accept, if there is one.
+    /// Names the key that the upstream does not accept or that is missing, if there is one.
     pub fn refused_credential(&self) -> Option<String> {
         let refused = self.key_refused.load(Ordering::Relaxed);
         self.credential.clone().filter(|_| refused)
+    }
+
+    /// The upstream was not asked, because there is no credential for it.
+    fn mark_credential_missing(&self) {
+        self.key_refused.store(true, Ordering::Relaxed);
     }
 
     fn mark_credential_refused(&self, exchange: u64, status: u16) {

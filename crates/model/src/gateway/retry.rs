@@ -177,6 +177,13 @@ impl SendAttempts<'_> {
             Err(error @ UpstreamError::Untranslated(_)) => {
                 Err(Fault::new(FaultKind::InvalidRequest, error.to_string()))
             }
+            Err(error @ (UpstreamError::Token(_) | UpstreamError::Credential(_)))
+                if !error.is_transient() =>
+            {
+                // A runtime asks again after other errors, and would not get another answer.
+                self.gateway.mark_credential_missing();
+                Err(Fault::new(FaultKind::Authentication, error.to_string()))
+            }
             Err(error) => Err(Fault::new(FaultKind::Upstream, error.to_string())),
             Ok(response) => {
                 if matches!(response.status, 401 | 403) {

@@ -6,6 +6,7 @@ use super::aws_profile::AwsProfile;
 use super::fetch::{TokenHost, TokenRequest, encode, fetch, fetch_json};
 use super::service::{NamedCredential, ServiceSettings};
 use super::token_cache::IssuedToken;
+use super::token_error::TokenError;
 use egress::credentials::{CredentialSource, Secret};
 use egress::dial::Dialer;
 use egress::sigv4::AwsKey;
@@ -99,7 +100,7 @@ impl AwsOrigin {
         }
     }
 
-    pub(super) async fn key(&self, dialer: &Dialer) -> Result<IssuedToken<AwsKey>, String> {
+    pub(super) async fn key(&self, dialer: &Dialer) -> Result<IssuedToken<AwsKey>, TokenError> {
         match self {
             Self::Named { id, secret, session_token } => {
                 let token = match session_token {
@@ -114,13 +115,13 @@ impl AwsOrigin {
             Self::Printed(source) => {
                 let value: Value = serde_json::from_str(reveal(source).await?.reveal())
                     .map_err(|_| "AWS_CREDENTIALS is not the JSON output of a credential_process")?;
-                key_of(&value, "SessionToken")
+                Ok(key_of(&value, "SessionToken")?)
             }
-            Self::Profile(profile) => profile.key().await,
+            Self::Profile(profile) => Ok(profile.key().await?),
             Self::Instance(endpoint) => {
                 let key = tokio::time::timeout(INSTANCE_PATIENCE, instance_key(dialer, endpoint)).await;
-                key.unwrap_or_else(|_| Err(format!("{endpoint} did not answer")))
-                    .map_err(|why| format!("the role of this EC2 instance is not available: {why}"))
+                key.unwrap_or_else(|_| Err(format!("{endpoint} did not answer").into()))
+                    .map_err(|error| error.within("the role of this EC2 instance is not available"))
             }
             Self::Container { url, token, token_file } => {
                 let token = match token_file {
@@ -134,7 +135,7 @@ impl AwsOrigin {
                 }
                 let request =
                     TokenRequest { method: Method::GET, url, headers, body: None, host: TokenHost::Metadata };
-                key_of(&fetch_json(dialer, request).await?, "Token")
+                Ok(key_of(&fetch_json(dialer, request).await?, "Token")?)
             }
             Self::WebIdentity { role, token_file, region, sts_url } => {
                 let own = format!("https://sts.{region}.amazonaws.com/");
@@ -155,7 +156,7 @@ impl AwsOrigin {
                 };
                 let answer = fetch_json(dialer, request).await?;
                 let path = "/AssumeRoleWithWebIdentityResponse/AssumeRoleWithWebIdentityResult/Credentials";
-                key_of(answer.pointer(path).unwrap_or(&Value::Null), "SessionToken")
+                Ok(key_of(answer.pointer(path).unwrap_or(&Value::Null), "SessionToken")?)
             }
         }
     }
@@ -166,7 +167,7 @@ async fn reveal(source: &CredentialSource) -> Result<Secret, String> {
 }
 
 /// The key of the instance's role. The metadata server wants a token of its own first, which only a `PUT` gets.
-async fn instance_key(dialer: &Dialer, endpoint: &str) -> Result<IssuedToken<AwsKey>, String> {
+async fn instance_key(dialer: &Dialer, endpoint: &str) -> Result<IssuedToken<AwsKey>, TokenError> {
     let endpoint = endpoint.trim_end_matches('/');
     let ask = async |method: Method, path: &str, header: (&'static str, &str)| {
         let value = HeaderValue::from_str(header.1).map_err(|error| error.to_string())?;
@@ -174,7 +175,7 @@ async fn instance_key(dialer: &Dialer, endpoint: &str) -> Result<IssuedToken<Aws
         let url = format!("{endpoint}{path}");
         let request = TokenRequest { method, url: &url, headers, body: None, host: TokenHost::Metadata };
         let answer = fetch(dialer, request).await?;
-        Ok::<String, String>(String::from_utf8_lossy(&answer).into_owned())
+        Ok::<String, TokenError>(String::from_utf8_lossy(&answer).into_owned())
     };
     let lifetime = ("x-aws-ec2-metadata-token-ttl-seconds", "300");
     let token = ask(Method::PUT, "/latest/api/token", lifetime).await?;
@@ -182,12 +183,12 @@ async fn instance_key(dialer: &Dialer, endpoint: &str) -> Result<IssuedToken<Aws
     let roles = ask(Method::GET, INSTANCE_ROLE, with_token).await?;
     let role = roles.lines().next().unwrap_or_default().trim();
     if role.is_empty() {
-        return Err("it has none".to_owned());
+        return Err("it has none".into());
     }
     let path = format!("{INSTANCE_ROLE}{}", encode(role, b"-._~"));
     let printed = ask(Method::GET, &path, with_token).await?;
     let value: Value = serde_json::from_str(&printed).map_err(|error| error.to_string())?;
-    key_of(&value, "Token")
+    Ok(key_of(&value, "Token")?)
 }
 
 #[cfg(test)]
@@ -238,6 +239,7 @@ mod tests {
         assert_eq!(key.value.session_token.as_ref().map(Secret::reveal), Some("C"));
         assert!(key.until.is_some(), "it expires");
         let none = AwsOrigin::Instance(metadata_server("").await).key(&dialer).await.err();
-        assert_eq!(none.as_deref(), Some("the role of this EC2 instance is not available: it has none"));
+        let why = none.unwrap().to_string();
+        assert_eq!(why, "the role of this EC2 instance is not available: it has none");
     }
 }

@@ -59,6 +59,6 @@ impl AwsKeys {
 
     /// The key, fetched again before it expires.
     pub async fn key(&self, dialer: &Dialer) -> Result<AwsKey, String> {
-        self.last.get(|| self.origin.key(dialer)).await
+        self.last.get(|| self.origin.key(dialer)).await.map_err(|error| error.reason)
     }
 }

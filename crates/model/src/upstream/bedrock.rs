@@ -11,6 +11,7 @@ use super::service::{
     keep_hosted_betas, vendor_headers,
 };
 use super::token_cache::{IssuedToken, LearnSecret, TokenCache};
+use super::token_error::TokenError;
 use crate::wire::messages::thinking_tokens;
 use bytes::Bytes;
 use data_encoding::BASE64;
@@ -110,7 +111,7 @@ impl Bedrock {
     ) -> Result<UsedCredential, UpstreamError> {
         let origin = match &self.access {
             Access::Bearer(key) => return key.add_to(headers).await,
-            Access::Unknown => return Err(UpstreamError::Token(NO_KEY.to_owned())),
+            Access::Unknown => return Err(UpstreamError::Token(NO_KEY.into())),
             Access::Signed(origin) => origin,
         };
         let key = self.keys.get(|| self.make_key(origin, at)).await.map_err(UpstreamError::Token)?;
@@ -124,7 +125,7 @@ impl Bedrock {
             service: "bedrock",
         };
         for (name, value) in sign(&key, &request, SystemTime::now()) {
-            let unfit = |_| UpstreamError::Token("the key does not fit into a header".to_owned());
+            let unfit = |_| UpstreamError::Token("the key does not fit into a header".into());
             let mut value = HeaderValue::from_str(&value).map_err(unfit)?;
             value.set_sensitive(true);
             headers.insert(HeaderName::from_static(name), value);
@@ -132,7 +133,11 @@ impl Bedrock {
         Ok(UsedCredential::AwsKey(key))
     }
 
-    async fn make_key(&self, origin: &AwsOrigin, at: ServiceHost<'_>) -> Result<IssuedToken<AwsKey>, String> {
+    async fn make_key(
+        &self,
+        origin: &AwsOrigin,
+        at: ServiceHost<'_>,
+    ) -> Result<IssuedToken<AwsKey>, TokenError> {
         let made = origin.key(at.dialer).await?;
         if let Some(learn) = &self.learn {
             learn(made.value.secret.reveal());

@@ -1,9 +1,10 @@
 //! One bounded HTTP request to a service that makes credentials. Its answer is a short JSON document.
 
 use super::base_url::{BaseUrl, PlainHttp};
+use super::token_error::TokenError;
 use crate::http::handshake;
 use bytes::Bytes;
-use egress::dial::Dialer;
+use egress::dial::{DialError, Dialer};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{HeaderMap, Method, Uri};
@@ -33,22 +34,26 @@ pub(super) struct TokenRequest<'a> {
 }
 
 /// The answer's bytes. An answer other than 200 is an error with the service's own words.
-pub(super) async fn fetch(dialer: &Dialer, request: TokenRequest<'_>) -> Result<Bytes, String> {
+pub(super) async fn fetch(dialer: &Dialer, request: TokenRequest<'_>) -> Result<Bytes, TokenError> {
     let host = host_of(request.url);
     let exchange = exchange(dialer, request);
     match tokio::time::timeout(ANSWER_TIMEOUT, exchange).await {
-        Ok(result) => result.map_err(|why| format!("{host}: {why}")),
-        Err(_) => Err(format!("{host} did not answer in {} seconds", ANSWER_TIMEOUT.as_secs())),
+        Ok(result) => result.map_err(|error| error.within(&host)),
+        Err(_) => Err(TokenError::transient(format!(
+            "{host} did not answer in {} seconds",
+            ANSWER_TIMEOUT.as_secs()
+        ))),
     }
 }
 
-pub(super) async fn fetch_json(dialer: &Dialer, request: TokenRequest<'_>) -> Result<Value, String> {
+pub(super) async fn fetch_json(dialer: &Dialer, request: TokenRequest<'_>) -> Result<Value, TokenError> {
     let host = host_of(request.url);
     let bytes = fetch(dialer, request).await?;
-    serde_json::from_slice(&bytes).map_err(|error| format!("{host} answered with broken JSON: {error}"))
+    let read = serde_json::from_slice(&bytes);
+    read.map_err(|error| TokenError::from(format!("{host} answered with broken JSON: {error}")))
 }
 
-async fn exchange(dialer: &Dialer, request: TokenRequest<'_>) -> Result<Bytes, String> {
+async fn exchange(dialer: &Dialer, request: TokenRequest<'_>) -> Result<Bytes, TokenError> {
     let TokenRequest { method, url, headers, body, host } = request;
     let address = url.split_once('?').map_or(url, |(address, _)| address);
     let base = match host {
@@ -59,17 +64,17 @@ async fn exchange(dialer: &Dialer, request: TokenRequest<'_>) -> Result<Bytes, S
     let mut addresses: Vec<IpAddr> = Vec::new();
     // The host's proxy resolves names itself.
     if !(base.secure && dialer.is_proxied(&base.host, base.port)) {
-        addresses = dialer.resolve(&base.host).await.map_err(|error| error.to_string())?;
+        addresses = dialer.resolve(&base.host).await.map_err(|error| unreachable_host(&error, host))?;
     }
-    let stream =
-        dialer.connect(&base.host, &addresses, base.port).await.map_err(|error| error.to_string())?;
+    let connected = dialer.connect(&base.host, &addresses, base.port).await;
+    let stream = connected.map_err(|error| unreachable_host(&error, host))?;
     let mut sender = if base.secure {
         let secured = dialer.secure(stream, &base.host, &[b"http/1.1"]).await;
-        handshake(secured.map_err(|error| error.to_string())?).await
+        handshake(secured.map_err(|error| unreachable_host(&error, host))?).await
     } else {
         handshake(stream).await
     }
-    .map_err(|error| error.to_string())?;
+    .map_err(|error| TokenError::transient(error.to_string()))?;
     let (media_type, body) = body.map_or((None, String::new()), |(kind, body)| (Some(kind), body));
     let mut outgoing = hyper::Request::new(Full::new(Bytes::from(body)));
     *outgoing.method_mut() = method;
@@ -80,11 +85,26 @@ async fn exchange(dialer: &Dialer, request: TokenRequest<'_>) -> Result<Bytes, S
     if let Some(kind) = media_type {
         outgoing.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     }
-    let response = sender.send_request(outgoing).await.map_err(|error| error.to_string())?;
+    let sent = sender.send_request(outgoing).await;
+    let response = sent.map_err(|error| TokenError::transient(error.to_string()))?;
     let status = response.status();
     let body = Limited::new(response.into_body(), MAX_BYTES).collect().await;
-    let bytes = body.map_err(|error| error.to_string())?.to_bytes();
-    if status.is_success() { Ok(bytes) } else { Err(refusal(status.as_u16(), &bytes)) }
+    let bytes = body.map_err(|error| TokenError::transient(error.to_string()))?.to_bytes();
+    if status.is_success() {
+        return Ok(bytes);
+    }
+    let is_transient = status.as_u16() == 429 || status.is_server_error();
+    Err(TokenError { reason: refusal(status.as_u16(), &bytes), is_transient })
+}
+
+/// A certificate does not become valid by itself, and a machine without a metadata server gets none.
+fn unreachable_host(error: &DialError, host: TokenHost) -> TokenError {
+    let is_transient = match error {
+        DialError::Tls { .. } | DialError::Proxy { .. } => false,
+        DialError::Resolve(_) => host == TokenHost::Secure,
+        _ => true,
+    };
+    TokenError { reason: error.to_string(), is_transient }
 }
 
 /// The error message of an OAuth or AWS service, without the rest of the answer.

@@ -3,6 +3,7 @@
 
 use super::fetch::{TokenHost, TokenRequest, fetch, fetch_json, form};
 use super::token_cache::IssuedToken;
+use super::token_error::TokenError;
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use egress::credentials::Secret;
 use egress::dial::Dialer;
@@ -21,6 +22,8 @@ const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
 const METADATA_HOST: &str = "metadata.google.internal";
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
+const NO_METADATA: &str = "the provider names no credential, and this machine's metadata server of Google gives none; set \
+                           GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default login`";
 /// The requested lifetime; Google grants at most an hour.
 const LIFE: Duration = Duration::from_secs(3600);
 
@@ -114,7 +117,7 @@ impl GoogleSource {
         }
     }
 
-    pub(super) async fn token(&self, dialer: &Dialer) -> Result<IssuedToken<Secret>, String> {
+    pub(super) async fn token(&self, dialer: &Dialer) -> Result<IssuedToken<Secret>, TokenError> {
         match self {
             Self::Token(token) => Ok(IssuedToken { value: token.clone(), until: None }),
             Self::Metadata { host } => {
@@ -132,7 +135,8 @@ impl GoogleSource {
                     body: None,
                     host: TokenHost::Metadata,
                 };
-                granted(&fetch_json(dialer, request).await?)
+                let answer = fetch_json(dialer, request).await;
+                granted(&answer.map_err(|error| error.within(NO_METADATA))?)
             }
             Self::File(GoogleFile::ServiceAccount {
                 client_email,
@@ -188,7 +192,11 @@ impl GoogleSource {
     }
 }
 
-async fn post(dialer: &Dialer, url: &str, fields: &[(&str, &str)]) -> Result<IssuedToken<Secret>, String> {
+async fn post(
+    dialer: &Dialer,
+    url: &str,
+    fields: &[(&str, &str)],
+) -> Result<IssuedToken<Secret>, TokenError> {
     let request = TokenRequest {
         method: Method::POST,
         url,
@@ -199,7 +207,7 @@ async fn post(dialer: &Dialer, url: &str, fields: &[(&str, &str)]) -> Result<Iss
     granted(&fetch_json(dialer, request).await?)
 }
 
-fn granted(answer: &Value) -> Result<IssuedToken<Secret>, String> {
+fn granted(answer: &Value) -> Result<IssuedToken<Secret>, TokenError> {
     let token = answer["access_token"].as_str().filter(|token| !token.is_empty());
     let token = token.ok_or("the token service answered without an access_token")?;
     let life = answer["expires_in"].as_u64().map(Duration::from_secs);
@@ -209,7 +217,7 @@ fn granted(answer: &Value) -> Result<IssuedToken<Secret>, String> {
     })
 }
 
-async fn subject_token(source: &SubjectSource, dialer: &Dialer) -> Result<String, String> {
+async fn subject_token(source: &SubjectSource, dialer: &Dialer) -> Result<String, TokenError> {
     let SubjectSource { file, url, headers, format } = source;
     let text = match (file, url) {
         (Some(path), _) => tokio::fs::read_to_string(path)
@@ -225,17 +233,17 @@ async fn subject_token(source: &SubjectSource, dialer: &Dialer) -> Result<String
                 TokenRequest { method: Method::GET, url, headers: sent, body: None, host: TokenHost::Secure };
             String::from_utf8_lossy(&fetch(dialer, request).await?).into_owned()
         }
-        (None, None) => return Err("its credential_source names neither a file nor a url".to_owned()),
+        (None, None) => return Err("its credential_source names neither a file nor a url".into()),
     };
     let Some(field) = &format.subject_token_field_name else { return Ok(text.trim().to_owned()) };
     let value: Value = serde_json::from_str(&text).unwrap_or_default();
     value[field]
         .as_str()
         .map(str::to_owned)
-        .ok_or_else(|| format!("the subject token has no field `{field}`"))
+        .ok_or_else(|| TokenError::from(format!("the subject token has no field `{field}`")))
 }
 
-async fn impersonate(dialer: &Dialer, url: &str, token: &Secret) -> Result<IssuedToken<Secret>, String> {
+async fn impersonate(dialer: &Dialer, url: &str, token: &Secret) -> Result<IssuedToken<Secret>, TokenError> {
     let mut authorization =
         HeaderValue::from_str(&format!("Bearer {}", token.reveal())).map_err(|error| error.to_string())?;
     authorization.set_sensitive(true);

@@ -21,16 +21,18 @@ mod services;
 #[cfg(test)]
 mod tests;
 mod token_cache;
+mod token_error;
 mod translated;
 mod vertex;
 
 pub use aws_keys::AwsKeys;
 pub use base_url::{PlainHttp, UrlError};
 pub use http::HttpUpstream;
-pub use probe::{ProbeFailure, ProbeStage, ProbeStep};
+pub use probe::{ProbeCause, ProbeFailure, ProbeStage, ProbeStep};
 pub use service::{NamedCredential, ServiceError, ServiceSettings};
 pub use services::{SERVICES, Service};
 pub use token_cache::LearnSecret;
+pub use token_error::TokenError;
 
 use crate::recording::{AnswerRecorder, Recorder, Replay};
 use crate::scripted::{Emission, ScriptedAnswer, ScriptedModel};
@@ -90,7 +92,7 @@ pub enum UpstreamError {
     Dial(DialError),
     Credential(CredentialFetchError),
     /// The service's own token could not be made.
-    Token(String),
+    Token(TokenError),
     /// The request needs what the service's wire format does not have.
     Untranslated(TranslateError),
     /// An answer that cannot be translated.
@@ -111,7 +113,7 @@ impl fmt::Display for UpstreamError {
             Self::Cut => f.write_str("the connection to the model broke off"),
             Self::Dial(error) => write!(f, "cannot reach the model: {error}"),
             Self::Credential(error) => error.fmt(f),
-            Self::Token(reason) => write!(f, "no token for the model's service: {reason}"),
+            Self::Token(error) => write!(f, "no credential for the model's service: {error}"),
             Self::Untranslated(error) => write!(f, "fullsend: {error}"),
             Self::Answer(reason) => write!(f, "the model's answer cannot be read: {reason}"),
             Self::Body(error) => write!(f, "the request cannot be translated: {error}"),
@@ -135,12 +137,10 @@ impl std::error::Error for UpstreamError {
             Self::Http(error) => Some(error),
             Self::Body(error) => Some(error),
             Self::Untranslated(error) => Some(error),
-            Self::Token(_)
-            | Self::Answer(_)
-            | Self::Cut
-            | Self::Compressed
-            | Self::PublicPlainHttp
-            | Self::NotRecorded(_) => None,
+            Self::Token(error) => Some(error),
+            Self::Answer(_) | Self::Cut | Self::Compressed | Self::PublicPlainHttp | Self::NotRecorded(_) => {
+                None
+            }
         }
     }
 }
@@ -217,8 +217,8 @@ impl UpstreamError {
         match self {
             Self::Cut | Self::Http(_) => true,
             Self::Dial(error) => !matches!(error, DialError::Tls { .. } | DialError::Proxy { .. }),
+            Self::Token(error) => error.is_transient,
             Self::Credential(_)
-            | Self::Token(_)
             | Self::Body(_)
             | Self::Untranslated(_)
             | Self::Answer(_)

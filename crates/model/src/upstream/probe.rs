@@ -45,8 +45,17 @@ pub struct ProbeStep {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeFailure {
     pub reason: String,
+    pub cause: ProbeCause,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProbeCause {
     /// The same request may succeed later.
-    pub is_transient: bool,
+    Temporary,
+    /// What answers is not the service of a model.
+    OtherServer,
+    /// The same request fails again.
+    Lasting,
 }
 
 /// For the whole answer: a few words.
@@ -68,7 +77,7 @@ impl HttpUpstream {
         let mut note = |stage: ProbeStage, found: Result<String, DialError>| {
             let failure = |error: DialError| {
                 let error = UpstreamError::Dial(error);
-                ProbeFailure { reason: error.to_string(), is_transient: error.is_transient() }
+                ProbeFailure { reason: error.to_string(), cause: cause_of(&error) }
             };
             let found = found.map_err(failure);
             let is_good = found.is_ok();
@@ -122,32 +131,66 @@ impl HttpUpstream {
         };
         let started = Instant::now();
         let sent = tokio::time::timeout(ANSWER_TIMEOUT, self.send(outgoing)).await;
-        let failed = |reason: String, is_transient: bool| Err(ProbeFailure { reason, is_transient });
         let mut note = |stage, found| steps.push(ProbeStep { stage, found });
         let response: UpstreamResponse = match sent {
-            Err(_) => return note(ProbeStage::Model, failed("it did not answer in time".to_owned(), true)),
+            Err(_) => {
+                let reason = "it did not answer in time".to_owned();
+                return note(ProbeStage::Model, Err(ProbeFailure { reason, cause: ProbeCause::Temporary }));
+            }
             Ok(Err(error)) => {
                 let is_credential = matches!(error, UpstreamError::Credential(_) | UpstreamError::Token(_));
                 let stage = if is_credential { ProbeStage::Authentication } else { ProbeStage::Model };
-                return note(stage, failed(error.to_string(), error.is_transient()));
+                let cause = cause_of(&error);
+                return note(stage, Err(ProbeFailure { reason: error.to_string(), cause }));
             }
             Ok(Ok(response)) => response,
         };
         let (response, bytes) = response.with_whole_body(MAX_ANSWER, ANSWER_TIMEOUT).await;
-        let status = response.status;
-        if status == 200 {
-            note(ProbeStage::Authentication, Ok("the credential is accepted".to_owned()));
-            let seconds = started.elapsed().as_secs_f64();
-            let found = codec::read_answer(wire, &bytes)
-                .map(|answer| format!("{} answered in {seconds:.1} s", answer.model))
-                .map_err(|error| ProbeFailure { reason: error.to_string(), is_transient: false });
-            return note(ProbeStage::Model, found);
+        let answered = Answered { wire, status: response.status, bytes: &bytes, time: started.elapsed() };
+        answered.steps().into_iter().for_each(|(stage, found)| note(stage, found));
+    }
+}
+
+fn cause_of(error: &UpstreamError) -> ProbeCause {
+    if error.is_transient() { ProbeCause::Temporary } else { ProbeCause::Lasting }
+}
+
+/// What the service answered.
+struct Answered<'a> {
+    wire: Wire,
+    status: u16,
+    bytes: &'a [u8],
+    time: Duration,
+}
+
+impl Answered<'_> {
+    /// Which steps it proves. Only the service itself can accept a credential, and it reads it before the request.
+    fn steps(&self) -> Vec<(ProbeStage, Result<String, ProbeFailure>)> {
+        let accepted = (ProbeStage::Authentication, Ok("the credential is accepted".to_owned()));
+        let failed = |stage, cause| vec![(stage, Err(ProbeFailure { reason: self.message(), cause }))];
+        match self.status {
+            200 => match codec::read_answer(self.wire, self.bytes) {
+                Ok(answer) => {
+                    let seconds = self.time.as_secs_f64();
+                    vec![
+                        accepted,
+                        (ProbeStage::Model, Ok(format!("{} answered in {seconds:.1} s", answer.model))),
+                    ]
+                }
+                Err(_) => failed(ProbeStage::Model, ProbeCause::OtherServer),
+            },
+            401 | 403 => failed(ProbeStage::Authentication, ProbeCause::Lasting),
+            429 | 500..=599 => failed(ProbeStage::Model, ProbeCause::Temporary),
+            400..=499 => {
+                let mut steps = vec![accepted];
+                steps.extend(failed(ProbeStage::Model, ProbeCause::Lasting));
+                steps
+            }
+            _ => failed(ProbeStage::Model, ProbeCause::OtherServer),
         }
-        let message = format!("HTTP {status}, {}", codec::read_fault(wire, status, &bytes).message);
-        if matches!(status, 401 | 403) {
-            return note(ProbeStage::Authentication, failed(message, false));
-        }
-        note(ProbeStage::Authentication, Ok("the credential is accepted".to_owned()));
-        note(ProbeStage::Model, failed(message, matches!(status, 429 | 500..=599)));
+    }
+
+    fn message(&self) -> String {
+        format!("HTTP {}, {}", self.status, codec::read_fault(self.wire, self.status, self.bytes).message)
     }
 }

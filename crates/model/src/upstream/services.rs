@@ -22,6 +22,9 @@ pub struct Service {
     pub settings: &'static [&'static str],
     /// Settings that the host's environment gives where `config` does not: (setting, variable), the first that is set.
     pub variables: &'static [(&'static str, &'static str)],
+    /// Settings that name a file of the user's home directory, if it exists and the provider names no credential: (setting,
+    /// path).
+    pub home_files: &'static [(&'static str, &'static str)],
     pub(super) open: fn(&ServiceSettings) -> Result<(BaseUrl, Dialect), ServiceError>,
 }
 
@@ -31,6 +34,7 @@ pub const SERVICES: &[Service] = &[
         wires: &[Wire::Messages],
         settings: &[],
         variables: &[("base_url", "ANTHROPIC_BASE_URL")],
+        home_files: &[],
         open: |settings| Anthropic::open(settings).map(|(base, it)| (base, Dialect::Anthropic(it))),
     },
     Service {
@@ -42,6 +46,7 @@ pub const SERVICES: &[Service] = &[
             ("organization", "OPENAI_ORG_ID"),
             ("project", "OPENAI_PROJECT_ID"),
         ],
+        home_files: &[],
         open: |settings| OpenAi::open(settings).map(|(base, it)| (base, Dialect::OpenAi(it))),
     },
     Service {
@@ -49,6 +54,7 @@ pub const SERVICES: &[Service] = &[
         wires: &[Wire::Responses, Wire::Chat],
         settings: &["api_version", "deployment", "wire"],
         variables: &[("base_url", "AZURE_OPENAI_ENDPOINT")],
+        home_files: &[],
         open: |settings| AzureOpenAi::open(settings).map(|(base, it)| (base, Dialect::AzureOpenAi(it))),
     },
     Service {
@@ -63,6 +69,7 @@ pub const SERVICES: &[Service] = &[
             ("credentials_file", "GOOGLE_APPLICATION_CREDENTIALS"),
             ("metadata_host", "GCE_METADATA_HOST"),
         ],
+        home_files: &[("credentials_file", ".config/gcloud/application_default_credentials.json")],
         open: |settings| Vertex::open(settings).map(|(base, it)| (base, Dialect::Vertex(Box::new(it)))),
     },
     Service {
@@ -97,6 +104,7 @@ pub const SERVICES: &[Service] = &[
             ("container_token", "AWS_CONTAINER_AUTHORIZATION_TOKEN"),
             ("container_token_file", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
         ],
+        home_files: &[("credentials_file", ".aws/credentials")],
         open: |settings| Bedrock::open(settings).map(|(base, it)| (base, Dialect::Bedrock(Box::new(it)))),
     },
 ];

@@ -1,6 +1,7 @@
 //! A short-lived credential, renewed before it expires. Requests that need it at the same time
 //! wait for one fetch.
 
+use super::token_error::TokenError;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
@@ -28,10 +29,10 @@ impl<T: Clone> TokenCache<T> {
     }
 
     /// The last one, or a new one from `make`. A token with a short life is used until it ends.
-    pub(super) async fn get<F, M>(&self, make: F) -> Result<T, String>
+    pub(super) async fn get<F, M>(&self, make: F) -> Result<T, TokenError>
     where
         F: FnOnce() -> M,
-        M: Future<Output = Result<IssuedToken<T>, String>>,
+        M: Future<Output = Result<IssuedToken<T>, TokenError>>,
     {
         let mut last = self.last.lock().await;
         if let Some(made) = last.as_ref().filter(|made| made.is_fresh(REFRESH_BEFORE)) {
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    async fn get(cache: &TokenCache<u32>, count: &AtomicU32, life: u64) -> Result<u32, String> {
+    async fn get(cache: &TokenCache<u32>, count: &AtomicU32, life: u64) -> Result<u32, TokenError> {
         cache
             .get(|| async {
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -95,7 +96,7 @@ mod tests {
         let short = TokenCache::new();
         assert_eq!(get(&short, &count, 200).await, Ok(1));
         assert_eq!(get(&short, &count, 200).await, Ok(2), "200 s are less than the margin");
-        let failed: Result<u32, String> = short.get(|| async { Err("down".to_owned()) }).await;
+        let failed: Result<u32, TokenError> = short.get(|| async { Err("down".into()) }).await;
         assert_eq!(failed, Ok(2), "the last one is still valid");
         assert!(cache.forget(|token| *token == 0).await);
         assert_eq!(get(&cache, &count, 3600).await, Ok(3), "another one");
@@ -104,7 +105,7 @@ mod tests {
         let each_time = TokenCache::new();
         assert_eq!(get(&each_time, &count, 0).await, Ok(4));
         assert!(!each_time.forget(|_| true).await);
-        let never: Result<u32, String> = TokenCache::new().get(|| async { Err("down".to_owned()) }).await;
-        assert_eq!(never, Err("down".to_owned()));
+        let never: Result<u32, TokenError> = TokenCache::new().get(|| async { Err("down".into()) }).await;
+        assert_eq!(never, Err("down".into()));
     }
 }

@@ -10,6 +10,7 @@ use super::service::{
     vendor_headers,
 };
 use super::token_cache::{IssuedToken, LearnSecret, TokenCache};
+use super::token_error::TokenError;
 use bytes::Bytes;
 use egress::credentials::{CredentialSource, Secret};
 use hyper::header::{AUTHORIZATION, HeaderValue};
@@ -87,11 +88,11 @@ impl Vertex {
         let GoogleToken { token, project } =
             self.tokens.get(|| self.make_token(at)).await.map_err(UpstreamError::Token)?;
         let project = self.project.as_deref().or(project.as_deref());
-        let project = project.ok_or_else(|| UpstreamError::Token(NO_PROJECT.to_owned()))?;
+        let project = project.ok_or_else(|| UpstreamError::Token(NO_PROJECT.into()))?;
         let mut headers = vendor_headers(outgoing.headers);
         keep_hosted_betas(&mut headers);
         let mut bearer = HeaderValue::from_str(&format!("Bearer {}", token.reveal()))
-            .map_err(|_| UpstreamError::Token("the token does not fit into a header".to_owned()))?;
+            .map_err(|_| UpstreamError::Token("the token does not fit into a header".into()))?;
         bearer.set_sensitive(true);
         headers.insert(AUTHORIZATION, bearer);
         let model = model_name(&outgoing.request.model);
@@ -116,7 +117,7 @@ impl Vertex {
         is_made || is_fetched
     }
 
-    async fn make_token(&self, at: ServiceHost<'_>) -> Result<IssuedToken<GoogleToken>, String> {
+    async fn make_token(&self, at: ServiceHost<'_>) -> Result<IssuedToken<GoogleToken>, TokenError> {
         let source = match &self.origin {
             TokenOrigin::Metadata { host } => GoogleSource::metadata(host.as_deref()),
             TokenOrigin::File(path) => GoogleSource::parse(&read(path).await?)?,

@@ -1,7 +1,7 @@
 //! Picks the vendor format by `Wire`: the one place that knows all of them.
 
 use super::error::WireError;
-use super::fault::Fault;
+use super::fault::{self, Fault};
 use super::sse::SseFrame;
 use super::{Delta, ModelAnswer, ModelRequest, Wire, chat, messages, openai, responses, rewrite};
 use serde_json::Value;
@@ -100,10 +100,7 @@ pub fn ask_for_usage(wire: Wire, body: &[u8]) -> Option<Vec<u8>> {
 pub fn is_too_long(status: u16, body: &[u8]) -> bool {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let code = value.pointer("/error/code").and_then(Value::as_str).unwrap_or_default();
-    let places = ["/error/message", "/message"];
-    let said =
-        places.iter().find_map(|place| value.pointer(place)).and_then(Value::as_str).unwrap_or_default();
-    let said = said.to_ascii_lowercase();
+    let said = fault::words(body).to_ascii_lowercase();
     matches!(status, 400 | 413)
         && (code == "context_length_exceeded" || TOO_LONG.iter().any(|words| said.contains(words)))
 }

@@ -1,6 +1,6 @@
 //! What the two OpenAI formats share: the shape of errors, and how tool arguments are written inside strings.
 
-use super::fault::{Fault, FaultKind};
+use super::fault::{self, Fault, FaultKind};
 use serde_json::{Value, json};
 
 pub(super) fn write_fault(fault: &Fault) -> Value {
@@ -22,12 +22,7 @@ pub(super) fn status(kind: FaultKind) -> u16 {
 
 pub(super) fn read_fault(status: u16, body: &[u8]) -> Fault {
     let kind = if status == 503 { FaultKind::Overloaded } else { FaultKind::from_status(status) };
-    let text = String::from_utf8_lossy(&body[..body.len().min(400)]).into_owned();
-    let value: Value = serde_json::from_slice(body).unwrap_or_default();
-    match value.pointer("/error/message").and_then(Value::as_str) {
-        Some(message) => Fault::new(kind, message),
-        None => Fault::new(kind, format!("HTTP {status}: {text}")),
-    }
+    Fault::new(kind, fault::words(body))
 }
 
 pub(super) fn fault_kind(code: &str) -> FaultKind {

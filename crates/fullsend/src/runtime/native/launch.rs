@@ -39,9 +39,15 @@ const FAMILIES: [(&str, &str); 3] =
 /// The model's name as the service takes it.
 fn model_name(named: Option<&str>, wire: AgentWire) -> String {
     let Some(name) = named else { return default_model(wire).to_owned() };
+    let of_family = (wire == AgentWire::Messages).then(|| model_of_family(name)).flatten();
+    of_family.unwrap_or_else(|| name.to_owned())
+}
+
+/// The model that `sonnet`, `opus` or `haiku` means, perhaps with `[1m]`.
+pub fn model_of_family(name: &str) -> Option<String> {
     let plain = name.strip_suffix("[1m]").unwrap_or(name);
-    let family = FAMILIES.iter().find(|(family, _)| wire == AgentWire::Messages && *family == plain);
-    family.map_or_else(|| name.to_owned(), |(family, model)| name.replacen(family, model, 1))
+    let (family, model) = FAMILIES.iter().find(|(family, _)| *family == plain)?;
+    Some(name.replacen(family, model, 1))
 }
 
 /// The model and the wire format of a harness's provider, for a request outside a run.
@@ -129,7 +135,8 @@ fn describe(context: &LaunchContext<'_>, request: &AttemptRequest) -> AgentTask 
         servers: settings::servers_file(),
         output_path: format!("{}/{}", paths::OUTPUT, checked.result_document().file),
         output_schema: checked.result_document().schema.cloned(),
-        max_turns: own_turns.or(budget.map(|turns| turns.get())).unwrap_or(DEFAULT_MAX_TURNS),
+        // One more than the budget has: the gateway refuses that one, so that the run ends with its own outcome.
+        max_turns: own_turns.or(budget.map(|turns| turns.get() + 1)).unwrap_or(DEFAULT_MAX_TURNS),
     }
 }
 

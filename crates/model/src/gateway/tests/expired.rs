@@ -1,4 +1,4 @@
-//! A token that the service refuses before its time, in the middle of many requests.
+//! A token that the service refuses before its time, in the middle of many requests, and a token service that is down.
 
 use super::*;
 use crate::upstream::{HttpUpstream, NamedCredential, SERVICES, ServiceSettings};
@@ -14,6 +14,8 @@ use std::time::Instant;
 struct Counted {
     tokens: u64,
     answers: u64,
+    /// How often the token service says that it is down.
+    outages: u64,
 }
 
 /// Google's token service and Vertex AI, which takes no token before the one with this number.
@@ -49,7 +51,8 @@ fn serve(stream: TcpStream, counted: &Mutex<Counted>, first_valid: u64) -> std::
         let mut counted = counted.lock().unwrap();
         counted.tokens += 1;
         let token = format!("token-{}", counted.tokens);
-        (200, json!({ "access_token": token, "expires_in": 3599 }))
+        let status = if counted.tokens <= counted.outages { 503 } else { 200 };
+        (status, json!({ "access_token": token, "expires_in": 3599 }))
     } else {
         counted.lock().unwrap().answers += 1;
         wait_for_eight(counted);
@@ -81,6 +84,10 @@ fn wait_for_eight(counted: &Mutex<Counted>) {
 }
 
 fn vertex(port: u16) -> TestGateway {
+    vertex_with(port, RetryLimits::default())
+}
+
+fn vertex_with(port: u16, retry: RetryLimits) -> TestGateway {
     let login = json!({
         "type": "authorized_user", "client_id": "c", "client_secret": "s", "refresh_token": "r",
         "token_uri": format!("http://127.0.0.1:{port}/token"),
@@ -95,7 +102,7 @@ fn vertex(port: u16) -> TestGateway {
     let service = SERVICES.iter().find(|service| service.name == "vertex").unwrap();
     let upstream = HttpUpstream::new(service, &settings, Arc::new(dialer)).unwrap();
     let credential = Some("the provider `model`, credential GOOGLE_APPLICATION_CREDENTIALS".to_owned());
-    let mut setup = TestSetup { credential, ..TestSetup::default() };
+    let mut setup = TestSetup { credential, retry, ..TestSetup::default() };
     setup.limits.answer_idle = Duration::from_secs(30);
     start_gateway(Upstream::http(upstream), Arc::default(), setup)
 }
@@ -130,4 +137,19 @@ fn a_second_refusal_is_the_last_and_names_the_credential() {
     let counted = counted.lock().unwrap();
     assert_eq!((counted.tokens, counted.answers), (2, 16));
     assert!(gateway.gateway.refused_credential().unwrap().contains("GOOGLE_APPLICATION_CREDENTIALS"));
+}
+
+#[test]
+fn a_token_service_that_is_down_is_asked_again() {
+    let (port, counted) = service(1);
+    // Nobody waits for the others here.
+    *counted.lock().unwrap() = Counted { outages: 2, answers: 8, tokens: 0 };
+    let retry =
+        RetryLimits { until: Some(Instant::now() + Duration::from_secs(60)), ..RetryLimits::default() };
+    let gateway = vertex_with(port, retry);
+    gateway.ask(&request("go", false)).unwrap();
+    assert_eq!(counted.lock().unwrap().tokens, 3);
+    let is_retry = |event: &ModelEvent| matches!(event, ModelEvent::ModelRetry { .. });
+    assert_eq!(gateway.events().iter().filter(|event| is_retry(event)).count(), 2);
+    assert_eq!(gateway.gateway.refused_credential(), None);
 }

@@ -1,7 +1,7 @@
 //! JSON of the Messages format into the neutral form.
 
 use crate::wire::error::{WireError, parse};
-use crate::wire::fault::{Fault, FaultKind};
+use crate::wire::fault::{self, Fault, FaultKind};
 use crate::wire::{
     ContentBlock, Message, MessageRole, ModelAnswer, ModelRequest, StopReason, TokenUsage, Tool, ToolCall,
     ToolResult,
@@ -247,16 +247,9 @@ pub fn read_usage(value: &Value) -> TokenUsage {
     UsageForm::deserialize(value).map(UsageForm::into_neutral).unwrap_or_default()
 }
 
-/// An error answer; one that is not in the format still has its status and the beginning of its text.
+/// An error answer; one that is not in the format still has its kind and the beginning of its text.
 pub fn read_fault(status: u16, body: &[u8]) -> Fault {
-    let text = String::from_utf8_lossy(&body[..body.len().min(400)]).into_owned();
-    match serde_json::from_slice::<Value>(body) {
-        Ok(value) if value.get("error").is_some() => {
-            let fault = fault_of(&value);
-            Fault { kind: FaultKind::from_status(status), ..fault }
-        }
-        _ => Fault::new(FaultKind::from_status(status), format!("HTTP {status}: {text}")),
-    }
+    Fault::new(FaultKind::from_status(status), fault::words(body))
 }
 
 pub(super) fn fault_of(value: &Value) -> Fault {
