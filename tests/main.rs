@@ -65,6 +65,7 @@ mod merge_layers;
 mod message_cases;
 mod messages;
 mod mistakes_met;
+mod model_mistakes;
 mod model_names;
 mod networks;
 mod openshell;

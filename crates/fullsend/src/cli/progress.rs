@@ -14,7 +14,7 @@ use crate::record::files;
 use crate::render::actions::SummaryFiles;
 use crate::render::console::Console;
 use crate::render::diagnostics::clean_text;
-use crate::render::live::StatusLine;
+use crate::render::live::{StatusLine, retry_line};
 use crate::render::script_lines::{mask, script_line};
 use crate::render::workflow_commands::neutralise_json;
 use crate::render::{actions, colour};
@@ -77,11 +77,18 @@ impl Progress {
             Style::Quiet => Arc::new(|_| {}),
             Style::Lines => {
                 let console = Arc::clone(&self.console);
-                Arc::new(move |envelope| print_line(lock(&console).line(envelope).map(|line| shown(&line))))
+                Arc::new(move |envelope| {
+                    let line = lock(&console).line(envelope).or_else(|| retry_line(&envelope.event));
+                    print_line(line.map(|line| shown(&line)));
+                })
             }
             Style::Actions => {
                 let console = Arc::clone(&self.console);
-                Arc::new(move |envelope| print_line_to_ci(actions::lines(&mut lock(&console), envelope)))
+                Arc::new(move |envelope| {
+                    let line = actions::lines(&mut lock(&console), envelope);
+                    let retry = || retry_line(&envelope.event).map(|line| clean_text(&line));
+                    print_line_to_ci(line.or_else(retry));
+                })
             }
             Style::Terminal => self.on_terminal(),
         }

@@ -38,11 +38,7 @@ impl StatusLine {
                 self.refusals += 1;
             }
             RunEvent::Model { event: ModelEvent::ModelRetry { status, reason, wait_ms, .. } } => {
-                let why = match status {
-                    Some(429) => "rate limited".to_owned(),
-                    Some(529 | 503) => "the model is overloaded".to_owned(),
-                    _ => reason.clone(),
-                };
+                let why = retry_reason(*status, reason);
                 self.retry = Some((why, now + Duration::from_millis(*wait_ms)));
             }
             RunEvent::Model { event: ModelEvent::ModelAnswer { usage, cost, .. } } => {
@@ -78,6 +74,29 @@ impl StatusLine {
         clean_text(&text).replace('\n', " ").chars().take(width.saturating_sub(1)).collect()
     }
 }
+
+fn retry_reason(status: Option<u16>, reason: &str) -> String {
+    match status {
+        Some(429) => "rate limited".to_owned(),
+        Some(529 | 503) => "the model is overloaded".to_owned(),
+        _ => reason.to_owned(),
+    }
+}
+
+/// The line of a retry where there is no live line: for the first try and for every long wait.
+pub fn retry_line(event: &RunEvent) -> Option<String> {
+    let RunEvent::Model { event: ModelEvent::ModelRetry { attempt, status, reason, wait_ms, .. } } = event
+    else {
+        return None;
+    };
+    let seconds = wait_ms.div_ceil(1000);
+    let is_shown = *attempt == 1 || seconds >= LONG_WAIT_SECONDS;
+    let why = retry_reason(*status, reason);
+    is_shown.then(|| format!("  model     {why}, next try in {seconds} s"))
+}
+
+/// Shorter waits follow each other too quickly for a log.
+const LONG_WAIT_SECONDS: u64 = 8;
 
 #[cfg(test)]
 mod tests {

@@ -75,7 +75,7 @@ impl Stop {
     }
 
     pub fn budget(spent: &str) -> Self {
-        Self::new(EndCause::BudgetSpent, format!("the budget is exhausted: {spent}"))
+        Self::new(EndCause::BudgetSpent, format!("the budget allows no further request: {spent}"))
     }
 
     pub fn model_unavailable(reason: &str) -> Self {

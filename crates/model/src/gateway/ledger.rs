@@ -7,7 +7,7 @@ use crate::event::{ModelEvent, OnModelEvent};
 use crate::price::{Money, Price, PriceList, UNKNOWN_MAX_OUTPUT};
 use crate::wire::{ModelRequest, TokenUsage};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -88,7 +88,8 @@ struct LedgerState {
     models: BTreeMap<String, ModelTotals>,
     inputs: KnownInputs,
     warned: bool,
-    warned_shared: bool,
+    /// The fields of shared budgets that were warned about.
+    warned_shared: BTreeSet<String>,
     /// What was spent when the first request was refused.
     refused: Option<String>,
 }
@@ -191,7 +192,7 @@ impl Ledger {
                 spent: self.describe_spent(state.spent),
                 reserved: self.describe(state.reserved),
                 left: self.describe(self.left(taken)),
-                asked: self.describe(cost.with_output(cost.output)),
+                asked: self.describe_asked(cost, least_output),
             }));
         }
         if !self.fits(state.spent.plus(state.reserved).plus(ask)) {
@@ -281,7 +282,8 @@ impl Ledger {
     fn settle_reservation(&self, ask: Amount, used: Option<&ExchangeUse<'_>>) {
         let spent = used.and_then(|used| used.cost).unwrap_or_default();
         self.shared.settle(ask.money, spent);
-        let warning = {
+        let near = self.shared.near();
+        let warnings = {
             let mut state = self.lock();
             state.reserved = state.reserved.minus(ask);
             if let Some(ExchangeUse { model, usage, cost }) = used {
@@ -292,15 +294,13 @@ impl Ledger {
                 entry.usage.add(usage);
                 entry.cost = cost.map(|cost| entry.cost.unwrap_or_default().plus(cost));
             }
-            let own = self.is_near(state.spent).then(|| self.describe_spent(state.spent));
-            let warning = own.filter(|_| !state.warned).or_else(|| {
-                self.shared.near().filter(|_| !state.warned_shared).inspect(|_| state.warned_shared = true)
-            });
-            state.warned |= self.is_near(state.spent);
-            warning
+            let own = (self.is_near(state.spent) && !state.warned).then(|| self.describe_spent(state.spent));
+            state.warned |= own.is_some();
+            let shared = near.into_iter().filter(|(field, _)| state.warned_shared.insert(field.clone()));
+            own.into_iter().chain(shared.map(|(_, spent)| spent)).collect::<Vec<String>>()
         };
         self.settled.notify_waiters();
-        if let Some(spent) = warning {
+        for spent in warnings {
             (self.on_event)(ModelEvent::BudgetWarning { spent });
         }
     }
@@ -319,7 +319,10 @@ impl Ledger {
             let first = state.refused.is_none();
             let spent = match refusal {
                 BudgetRefusal::Shared(refusal) => refusal.spent(),
-                _ => self.describe_spent(state.spent),
+                BudgetRefusal::Spent { spent, asked, .. } => {
+                    format!("{spent}; the next request can cost {asked}")
+                }
+                BudgetRefusal::Unpriced { .. } => self.describe_spent(state.spent),
             };
             state.refused.get_or_insert_with(|| spent.clone());
             first.then_some(spent)
@@ -337,6 +340,17 @@ impl Ledger {
             turns.map(|_| format!("turns: {}", amount.turns)),
         ];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
+    /// The whole request, and the same with the shortest answer that is sent.
+    fn describe_asked(&self, cost: &HighestCost, least_output: u64) -> String {
+        let whole = self.describe(cost.with_output(cost.output));
+        let has_length = self.budget.usd.is_some() || self.budget.tokens.is_some();
+        if !has_length || least_output >= cost.output {
+            return whole;
+        }
+        let shortest = self.describe(cost.with_output(least_output));
+        format!("{whole}, or {shortest} with an answer of {least_output} tokens")
     }
 
     fn describe_spent(&self, spent: Amount) -> String {

@@ -50,7 +50,9 @@ impl SharedRefusal {
     /// What is spent, for the event and the outcome.
     pub fn spent(&self) -> String {
         match self {
-            Self::Spent { field, state, .. } => state.describe_spent(field),
+            Self::Spent { field, state, asked } => {
+                format!("{}; the next request can cost {asked}", state.describe_spent(field))
+            }
             Self::Unreadable { field, why } => format!("`{field}` cannot be read: {why}"),
         }
     }
@@ -122,12 +124,13 @@ impl SharedBudgets {
         self.0.iter().for_each(|budget| budget.settle(reserved, spent));
     }
 
-    /// The first budget of which four fifths are spent.
-    pub(super) fn near(&self) -> Option<String> {
-        self.0.iter().find_map(|budget| {
+    /// The budgets of which four fifths are spent: the field and how much.
+    pub(super) fn near(&self) -> Vec<(String, String)> {
+        let near = |budget: &Arc<dyn SharedBudget>| {
             let state = budget.state().ok().filter(SharedState::is_near)?;
-            Some(state.describe_spent(budget.field()))
-        })
+            Some((budget.field().to_owned(), state.describe_spent(budget.field())))
+        };
+        self.0.iter().filter_map(near).collect()
     }
 }
 

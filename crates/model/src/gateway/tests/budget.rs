@@ -161,11 +161,11 @@ fn what_the_vendor_counted_once_is_not_reserved_by_its_bytes_again() {
 }
 
 /// A budget that another run has spent from.
-struct Shared(Mutex<SharedState>);
+struct Shared(Mutex<SharedState>, &'static str);
 
 impl SharedBudget for Shared {
     fn field(&self) -> &str {
-        "budget.day_usd"
+        self.1
     }
 
     fn state(&self) -> Result<SharedState, String> {
@@ -192,7 +192,7 @@ impl SharedBudget for Shared {
 fn shared(limit: f64, spent: f64) -> (Arc<Shared>, TestSetup) {
     let dollars = |usd| Money::from_usd(usd).unwrap();
     let state = SharedState { limit: dollars(limit), spent: dollars(spent), reserved: Money(0) };
-    let budget = Arc::new(Shared(Mutex::new(state)));
+    let budget = Arc::new(Shared(Mutex::new(state), "budget.day_usd"));
     let shared_budgets = SharedBudgets::new(vec![budget.clone()]);
     (budget, TestSetup { shared_budgets, ..TestSetup::default() })
 }
@@ -230,6 +230,41 @@ fn a_shared_budget_shortens_then_refuses_and_gets_back_what_was_not_spent() {
         assert!(error.contains(part), "{part}: {error}");
     }
     assert!(gateway.gateway.budget_refused().unwrap().contains("`budget.day_usd`"));
+}
+
+#[test]
+fn each_budget_warns_once() {
+    let limit = Money::from_usd(1.0).unwrap();
+    let spent = Money::from_usd(0.85).unwrap();
+    let state = SharedState { limit, spent, reserved: Money(0) };
+    let fields = ["budget.day_usd", "budget.organisation_day_usd"];
+    let shared = fields.map(|field| Arc::new(Shared(Mutex::new(state), field)) as Arc<dyn SharedBudget>);
+    let budget = BudgetLimits { turns: Some(2), ..BudgetLimits::default() };
+    let shared_budgets = SharedBudgets::new(shared.to_vec());
+    let gateway = gateway(&plain(), TestSetup { budget, shared_budgets, ..TestSetup::default() });
+    for word in ["one", "two"] {
+        gateway.ask(&request(word, true)).unwrap();
+    }
+    gateway.endings(2);
+    let warnings = || -> Vec<String> {
+        let text = |event| match event {
+            ModelEvent::BudgetWarning { spent } => Some(spent),
+            _ => None,
+        };
+        gateway.events().into_iter().filter_map(text).collect()
+    };
+    // The last answer is settled after its last byte.
+    for _ in 0..200 {
+        if warnings().len() >= 3 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let all = warnings();
+    for words in ["(`budget.day_usd`)", "(`budget.organisation_day_usd`)", "2 of 2 turns are used"] {
+        assert_eq!(all.iter().filter(|text| text.contains(words)).count(), 1, "{words}: {all:?}");
+    }
+    assert_eq!(all.len(), 3, "{all:?}");
 }
 
 #[test]

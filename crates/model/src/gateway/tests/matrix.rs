@@ -293,12 +293,37 @@ fn every_service_passes_or_refuses_what_a_request_can_meet() {
     }
 }
 
+/// The addresses at which a client asks for a stream of this service, each with its body: the vendor's own, and the service's.
+fn stream_requests(service: &Service, wire: Wire) -> Vec<(String, Value)> {
+    let body = codec::write_request(wire, &request("go", true));
+    let mut all = vec![(wire.path().to_owned(), body.clone())];
+    let hosted = |version: &str| {
+        let mut body = body.clone();
+        body.as_object_mut().unwrap().remove("model");
+        body["anthropic_version"] = json!(version);
+        body
+    };
+    match service.name {
+        "vertex" => {
+            let path = "/v1/projects/p/locations/eu/publishers/anthropic/models/claude-sonnet-4-5";
+            all.push((format!("{path}:streamRawPredict"), hosted("vertex-2023-10-16")));
+        }
+        "bedrock" => {
+            let mut body = hosted("bedrock-2023-05-31");
+            body.as_object_mut().unwrap().remove("stream");
+            all.push(("/model/claude-sonnet-4-5/invoke-with-response-stream".to_owned(), body));
+        }
+        _ => {}
+    }
+    all
+}
+
 /// Sends a request, reads so many bytes of the answer and hangs up.
-fn hang_up_after(address: SocketAddr, wire: Wire, bytes: usize) {
-    let body = codec::write_request(wire, &request("go", true)).to_string();
+fn hang_up_after(address: SocketAddr, path: &str, body: &Value, bytes: usize) {
+    let body = body.to_string();
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let head = format!("POST {} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n", wire.path());
+    let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
     write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
     // A refusal is shorter.
     let _short = stream.read_exact(&mut vec![0; bytes]);
@@ -309,8 +334,11 @@ fn at_every_service_streams_that_hang_up_never_exceed_the_budget_and_are_never_c
     // What the vendor counts for each answer: 100 tokens at $3, 5 from the cache at $0.30 and 10 at $15 the million.
     let real = 100 * 3000 + 5 * 300 + 10 * 15_000;
     for service in SERVICES {
-        for (wire, named) in served_wires(service) {
-            let place = format!("{} {} {named:?}", service.name, wire.name());
+        let ways = served_wires(service).into_iter().flat_map(|(wire, named)| {
+            stream_requests(service, wire).into_iter().map(move |request| (named, request))
+        });
+        for (named, (path, body)) in ways {
+            let place = format!("{} {path} {named:?}", service.name);
             let (port, bodies) = vendor();
             let limit = Money::from_usd(0.1).unwrap();
             let budget = BudgetLimits { usd: Some(limit), ..BudgetLimits::default() };
@@ -320,9 +348,11 @@ fn at_every_service_streams_that_hang_up_never_exceed_the_budget_and_are_never_c
             std::thread::scope(|scope| {
                 for lane in 0..8_usize {
                     let address = gateway.address;
+                    let path = &path;
+                    let body = &body;
                     scope.spawn(move || {
                         for round in 0..3_usize {
-                            hang_up_after(address, wire, 1 + (lane * 389 + round * 241) % 1500);
+                            hang_up_after(address, path, body, 1 + (lane * 389 + round * 241) % 1500);
                         }
                     });
                 }
