@@ -1,8 +1,8 @@
 """One model behind the addresses and framings of every service, which does in one conversation what can happen to a request.
 
-Arguments: `good`, `denied` or `long`, and the result that it hands in. `good`: it is rate limited once, thinks, speaks and calls
+Arguments: `good`, `short`, `denied` or `long`, the result that it hands in, and models that are always overloaded. `good`: it is rate limited once, thinks, speaks and calls
 one tool; is overloaded once, and calls two tools at once; breaks off once, and asks for a picture; then hands the result in.
-Every answer says that some of the request came from the cache. `denied` refuses the key, `long` the length of the conversation.
+Every answer says that some of the request came from the cache. `short` hands the result in at once. `denied` refuses the key, `long` the length of the conversation.
 Prints its port. Every request that it takes is one JSON line on standard output: what it saw, and what it did.
 """
 import json
@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from amazon_frames import framed
 
 MODE, RESULT = sys.argv[1], json.loads(sys.argv[2])
+BUSY = sys.argv[3:]
 USAGE = {"input": 100, "cached": 5, "output": 10}
 PICTURE = "/sandbox/workspace/repo/picture.png"
 lock = threading.Lock()
@@ -64,6 +65,8 @@ def finish(names):
 
 def plan(count, names):
     """What happens first, and the blocks of the answer; a block without a tool is a text."""
+    if MODE == "short":
+        return None, finish(names)
     if count == 0:
         return "429", [("thinking", "hm"), (None, "I look."), shell(names, "echo first")]
     if count == 1:
@@ -186,9 +189,11 @@ class Model(BaseHTTPRequestHandler):
                 event = None
             else:
                 done_once.add(event)
-            did = MODE if MODE != "good" else event or "answered"
+            did = MODE if MODE in ("denied", "long") else event or "answered"
             print(json.dumps({"path": self.path, "results": count, "pictures": pictures, "thoughts": thoughts,
-                              "did": did, "main": is_main}), flush=True)
+                              "did": did, "main": is_main, "model": body.get("model")}), flush=True)
+        if body.get("model") in BUSY:
+            return self.refuse(529, "come back later")
         if MODE == "denied":
             return self.refuse(401, "wrong key")
         if MODE == "long":

@@ -1,5 +1,5 @@
 //! Every runtime before every service, and what can happen to a request: with the real programs, in one conversation that meets all
-//! of it, and two that fail. The table in `docs/models.md` is made from the same lists.
+//! of it, and two that fail. The table in `docs/models.md` shows what passed, and with which version (`tried.rs`).
 
 use std::fs;
 
@@ -10,17 +10,18 @@ use serde_json::{Value as Json, json};
 
 use super::service_table::is_accepted;
 use super::stage::{Stage, good};
+use super::tried::{self, Tried};
 use crate::services::Fake;
 use crate::support::root;
 
 /// How a runtime reaches a model: the service, the provider's `wire` where it has one, and the model.
-struct Way {
-    service: &'static str,
+pub struct Way {
+    pub service: &'static str,
     wire: Option<&'static str>,
-    model: &'static str,
+    pub model: &'static str,
 }
 
-const fn way(service: &'static str, wire: Option<&'static str>, model: &'static str) -> Way {
+pub const fn way(service: &'static str, wire: Option<&'static str>, model: &'static str) -> Way {
     Way { service, wire, model }
 }
 
@@ -95,13 +96,19 @@ fn provider(way: &Way, port: u16) -> String {
 
 /// A run of the runtime before the fake of this kind. `None`: the runtime is not here.
 fn staged(runtime: &str, way: &Way, kind: &str) -> Option<(Stage, Fake)> {
-    let stage = Stage::new(runtime, "matrix", &json!({ "turns": [] }))?;
     let fake = Fake::start("matrix.py", &[kind, &good().to_string()]);
+    let stage = staged_before(runtime, way, &fake, "")?;
+    Some((stage, fake))
+}
+
+/// The same before a fake that runs already; `more` are further lines of the harness.
+pub fn staged_before(runtime: &str, way: &Way, fake: &Fake, more: &str) -> Option<Stage> {
+    let stage = Stage::with(runtime, "matrix", &json!({ "turns": [] }), more)?;
     stage.world.write("repo/.fullsend/providers/model.yaml", provider(way, fake.port));
     stage.ask(if runtime == "codex" { "gpt-5.1" } else { "claude-sonnet-4-5" }, way.model);
     let picture = STANDARD.decode(PICTURE).unwrap();
     stage.world.write("repo/picture.png", picture);
-    Some((stage, fake))
+    Some(stage)
 }
 
 /// One conversation that meets everything but the two failures.
@@ -129,7 +136,13 @@ fn meets_everything(runtime: &str, way: &Way) -> Option<()> {
     let cached: u64 = usage.as_object().unwrap().values().filter_map(|one| one["cache_read"].as_u64()).sum();
     let answered = seen.iter().filter(|request| request["did"] == "answered").count() as u64;
     assert!(cached >= answered * 5, "{place}: {cached} of {answered} answers in {usage}");
+    tried::note(&tried(runtime, way, "conversation"), &stage.record());
     Some(())
+}
+
+/// What was tried, for the table.
+fn tried<'a>(runtime: &'a str, way: &Way, part: &'a str) -> Tried<'a> {
+    Tried { runtime, service: way.service, wire: way.wire.unwrap_or("-"), part }
 }
 
 /// A refused key and a conversation that is too long, each in the run's last words.
@@ -149,6 +162,7 @@ fn fails(runtime: &str, way: &Way) -> Option<()> {
         let place = format!("{runtime} {} {:?} {kind}", way.service, way.wire);
         assert_ne!(ran.code, 0, "{place}: {}", ran.err);
         assert!(ran.err.contains(words), "{place}: {}\n{:#?}", ran.err, fake.requests("/"));
+        tried::note(&tried(runtime, way, kind), &stage.record());
     }
     Some(())
 }
@@ -192,6 +206,8 @@ fn rows() -> String {
     let mut table =
         format!("| runtime | service | {} |\n|---|---|{}\n", CASES.join(" | "), "---|".repeat(CASES.len()));
     for (runtime, ways) in RUNTIMES {
+        let version = tried::tested_version(runtime);
+        let named = if version == "-" { format!("`{runtime}`") } else { format!("`{runtime}` {version}") };
         for service in SERVICES {
             let served: Vec<&Way> = ways.iter().filter(|way| way.service == service.name).collect();
             for way in &served {
@@ -199,19 +215,33 @@ fn rows() -> String {
                 let wire = way.wire.map(|wire| format!(", `wire: {wire}`")).unwrap_or_default();
                 let cell = |case: &str| {
                     let is_sent = case != "images" || shows_pictures(runtime);
-                    if is_sent { "passed" } else { "passed (gateway)" }
+                    let noted = tried::noted_version(&tried(runtime, way, part_of(case)));
+                    match (is_sent, noted) {
+                        (false, _) => "passed (gateway)",
+                        (true, Some(noted)) if noted == version => "passed",
+                        (true, _) => "not tried",
+                    }
                 };
                 let cells: Vec<&str> = CASES.iter().map(|case| cell(case)).collect();
-                table += &format!("| `{runtime}` | `{}`{wire} | {} |\n", service.name, cells.join(" | "));
+                table += &format!("| {named} | `{}`{wire} | {} |\n", service.name, cells.join(" | "));
             }
             if served.is_empty() {
                 assert!(!is_accepted(runtime, service, None), "{runtime} {} has no row", service.name);
                 let cells = vec!["refused by `check`"; CASES.len()];
-                table += &format!("| `{runtime}` | `{}` | {} |\n", service.name, cells.join(" | "));
+                table += &format!("| {named} | `{}` | {} |\n", service.name, cells.join(" | "));
             }
         }
     }
     table
+}
+
+/// The run that meets this case.
+fn part_of(case: &str) -> &str {
+    match case {
+        "401" => "denied",
+        "too long" => "long",
+        _ => "conversation",
+    }
 }
 
 #[test]
