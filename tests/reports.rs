@@ -1,5 +1,5 @@
-//! Reports of a run for other programs: JUnit XML, SARIF, GitLab's code quality and OpenTelemetry spans, from the events of
-//! one real run.
+//! Reports of a run for other programs: JUnit XML, SARIF, GitLab's code quality, OpenTelemetry spans and ATIF trajectories, from the
+//! events of one real run.
 
 use std::fs;
 
@@ -63,4 +63,88 @@ fn a_run_is_reported_in_the_formats_of_ci_services() {
     let several = world.run(&["runs", "export", "--junit", &files[0], "--sarif", &files[1]]);
     assert_eq!(several.code, 0, "{}", several.all());
     assert_eq!(fs::read_to_string(&files[0]).unwrap(), junit);
+}
+
+/// Our own description of ATIF 1.7: every object is closed, so a field that the format does not have is an error.
+fn atif_schema() -> Json {
+    let closed = |required: &[&str], properties: Json| json!({ "type": "object", "additionalProperties": false, "required": required, "properties": properties });
+    let text = json!({ "type": "string" });
+    let count = json!({ "type": "integer", "minimum": 0 });
+    let any = json!({ "type": "object" });
+    let agent = closed(&["name", "version"], json!({ "name": text, "version": text, "model_name": text }));
+    let call = closed(
+        &["tool_call_id", "function_name", "arguments"],
+        json!({ "tool_call_id": text, "function_name": text, "arguments": any }),
+    );
+    let result = closed(&[], json!({ "source_call_id": text, "content": text, "extra": any }));
+    let observation = closed(&["results"], json!({ "results": { "type": "array", "items": result } }));
+    let mut step = closed(
+        &["step_id", "source", "message"],
+        json!({
+            "step_id": { "type": "integer", "minimum": 1 }, "source": { "enum": ["system", "user", "agent"] },
+            "message": text, "reasoning_content": text, "tool_calls": { "type": "array", "items": call },
+            "observation": observation, "extra": any,
+        }),
+    );
+    // Only an agent thinks and calls tools.
+    step["if"] = json!({ "properties": { "source": { "enum": ["system", "user"] } } });
+    step["then"] = json!({ "properties": { "tool_calls": false, "reasoning_content": false } });
+    let metrics = closed(
+        &[],
+        json!({
+            "total_prompt_tokens": count, "total_completion_tokens": count, "total_cached_tokens": count,
+            "total_cost_usd": { "type": "number" }, "total_steps": count,
+        }),
+    );
+    closed(
+        &["schema_version", "agent", "steps"],
+        json!({
+            "schema_version": { "const": "ATIF-v1.7" }, "session_id": text, "trajectory_id": text, "agent": agent,
+            "steps": { "type": "array", "minItems": 1, "items": step }, "final_metrics": metrics, "extra": any,
+            "subagent_trajectories": { "type": "array", "items": { "$ref": "#" } },
+        }),
+    )
+}
+
+#[test]
+fn a_run_is_exported_as_a_trajectory() {
+    let world = example("hello");
+    let ran = world.run(&["run", "hello", "--quiet"]);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    let trajectory: Json = serde_json::from_str(&export(&world, "--atif")).unwrap();
+    let validator = jsonschema::draft202012::new(&atif_schema()).unwrap();
+    let problems: Vec<String> = validator.iter_errors(&trajectory).map(|error| error.to_string()).collect();
+    assert!(problems.is_empty(), "{problems:#?}\n{trajectory:#}");
+
+    let steps = trajectory["steps"].as_array().unwrap();
+    for (index, step) in steps.iter().enumerate() {
+        assert_eq!(step["step_id"], index + 1, "{trajectory:#}");
+        let calls: Vec<&Json> =
+            step["tool_calls"].as_array().into_iter().flatten().map(|call| &call["tool_call_id"]).collect();
+        for result in step["observation"]["results"].as_array().into_iter().flatten() {
+            assert!(calls.contains(&&result["source_call_id"]), "{step:#}");
+        }
+    }
+    let calls = steps.iter().flat_map(|step| step["tool_calls"].as_array().into_iter().flatten()).count();
+    let attempts: std::collections::BTreeSet<u64> =
+        steps.iter().map(|step| step["extra"]["iteration"].as_u64().unwrap()).collect();
+    assert_eq!((calls, attempts.len()), (5, 2), "{trajectory:#}");
+    assert_eq!(trajectory["agent"]["name"], "native");
+    assert_eq!(trajectory["extra"]["outcome"], "completed");
+    assert!(trajectory["final_metrics"]["total_prompt_tokens"].as_u64().unwrap() > 0, "{trajectory:#}");
+}
+
+#[test]
+fn a_run_without_a_conversation_has_no_trajectory() {
+    let world =
+        World::scripted("pre_script: scripts/fail.sh\n", r#"{"turns":[[{"finish":{"summary":"x"}}]]}"#);
+    world.write("repo/.fullsend/scripts/fail.sh", "#!/bin/sh\nexit 1\n");
+    assert_ne!(world.run(&["run", "triage"]).code, 0);
+    let refused = world.run(&["runs", "export", "--atif", "-"]);
+    assert_eq!(refused.code, 1, "{}", refused.err);
+    assert!(
+        refused.err.contains("has no conversation, and a trajectory has at least one step"),
+        "{}",
+        refused.err
+    );
 }

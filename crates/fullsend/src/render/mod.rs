@@ -1,6 +1,7 @@
 //! Formats events, records and diagnostics for people and programs. It decides nothing and prints nothing.
 
 pub(crate) mod actions;
+pub(crate) mod atif;
 pub(crate) mod closing;
 pub(crate) mod colour;
 pub(crate) mod console;

@@ -16,7 +16,7 @@ use crate::record::conversation;
 use crate::record::page::RunPage;
 use crate::record::store::StoredRun;
 use crate::render::otlp::{self, BatchLimit};
-use crate::render::{junit, page, run_findings};
+use crate::render::{atif, junit, page, run_findings};
 use crate::telemetry::settings;
 
 #[derive(Args, Debug)]
@@ -49,6 +49,9 @@ struct Formats {
     /// Write OpenTelemetry spans in OTLP's JSON form, below TRACEPARENT if it is set
     #[arg(long, value_name = "FILE")]
     otlp: Option<PathBuf>,
+    /// Write the conversation as a trajectory in the Agent Trajectory Interchange Format (ATIF 1.7)
+    #[arg(long, value_name = "FILE")]
+    atif: Option<PathBuf>,
 }
 
 pub fn run(runs: &Path, arguments: &Arguments) -> Result<Exit, Failure> {
@@ -64,7 +67,19 @@ pub fn run(runs: &Path, arguments: &Arguments) -> Result<Exit, Failure> {
     write(formats.sarif.as_deref(), || line(&run_findings::sarif_log(&events)))?;
     write(formats.code_quality.as_deref(), || line(&run_findings::code_quality(&events)))?;
     write_spans(formats.otlp.as_deref(), &run, &events)?;
+    write_trajectory(formats.atif.as_deref(), &run, &events)?;
     Ok(Exit::Done)
+}
+
+fn write_trajectory(path: Option<&Path>, run: &StoredRun, events: &[Envelope]) -> Result<(), Failure> {
+    if path.is_none() {
+        return Ok(());
+    }
+    let trajectory = atif::trajectory(events, &conversation::load(&run.path)).ok_or_else(|| {
+        let why = format!("the run {} has no conversation, and a trajectory has at least one step", run.id);
+        Failure::new(Exit::Failed, why).help("`fullsend runs show` says how the run ended")
+    })?;
+    write(path, || line(&trajectory))
 }
 
 /// One request with all spans of a run, as the variables of OpenTelemetry want them.
