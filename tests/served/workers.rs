@@ -60,3 +60,23 @@ fn a_worker_that_only_drains_is_not_listed() {
     assert_eq!(world.run(&["worker", "--drain"]).code, 0);
     assert_eq!(Served::start(&world).get("/v1/workers").json()["workers"], json!([]));
 }
+
+/// The number by which an autoscaler sets the number of workers.
+#[test]
+fn sessions_that_are_due_are_counted() {
+    let world = with_token(World::with_harness());
+    let served = Served::start(&world);
+    let due = || {
+        let metrics = served.get("/metrics").body;
+        let line = metrics.lines().find_map(|line| line.strip_prefix("fullsend_sessions_due "));
+        line.unwrap_or_else(|| panic!("{metrics}")).to_owned()
+    };
+    assert_eq!(due(), "0");
+    for delay_ms in [0, 0, 3_600_000] {
+        let id = served.post("/v1/sessions", &json!({ "agent": "triage" })).json()["id"].clone();
+        let wake = json!({ "delay_ms": delay_ms, "reason": "look" });
+        let queued = served.post(&format!("/v1/sessions/{}/wakes", id.as_str().unwrap()), &wake);
+        assert!(queued.json()["wake"].is_string(), "{}", queued.body);
+    }
+    assert_eq!(due(), "2", "one is due in an hour");
+}

@@ -64,6 +64,8 @@ struct StoredCounts {
     webhooks: Vec<WebhookCounts>,
     /// The webhook, how attempts ended, and how many.
     attempts: Vec<(String, &'static str, u64)>,
+    /// Sessions that wait for a worker; absent where the store does not answer.
+    sessions_due: Option<u64>,
 }
 
 pub(super) async fn answer(server: &Arc<Server>) -> Result<Response<AnswerBody>, Problem> {
@@ -80,7 +82,9 @@ pub(super) async fn answer(server: &Arc<Server>) -> Result<Response<AnswerBody>,
         }
         Ok(counts)
     });
-    Ok(answer::metrics(text(&server.metrics, &counts.await?)))
+    let mut counts = counts.await?;
+    counts.sessions_due = server.with_sessions(None, |sessions, _| Ok(sessions.count_due()?)).await.ok();
+    Ok(answer::metrics(text(&server.metrics, &counts)))
 }
 
 fn text(metrics: &Metrics, stored: &StoredCounts) -> String {
@@ -114,6 +118,9 @@ fn text(metrics: &Metrics, stored: &StoredCounts) -> String {
         "What the kept runs cost, in dollars.",
         &plain(stored.usd.to_string()),
     );
+    let due: Vec<(String, String)> =
+        stored.sessions_due.iter().map(|count| (String::new(), count.to_string())).collect();
+    family("fullsend_sessions_due", "gauge", "Sessions that are due and wait for a worker.", &due);
     let two =
         |webhook: &str, name: &str, value: &str| format!("{{webhook=\"{webhook}\",{name}=\"{value}\"}}");
     let attempts: Vec<(String, String)> = stored

@@ -143,6 +143,11 @@ impl Sessions {
         Ok(self.store.survey(self.limits.horizon_ms())?)
     }
 
+    /// How many sessions wait for a worker.
+    pub fn count_due(&mut self) -> Result<u64, SessionError> {
+        Ok(self.store.count_due(self.limits.horizon_ms())?)
+    }
+
     /// The sessions whose id starts or ends with a text. At most `limit`.
     pub fn find_ids(&mut self, part: &str, limit: usize) -> Result<Vec<SessionId>, SessionError> {
         Ok(self.store.find_ids(&part.to_ascii_lowercase(), limit)?)

@@ -300,6 +300,9 @@ pub trait Store: Send {
     /// What a worker without work needs to know, in one read.
     fn survey(&mut self, horizon_ms: u64) -> Result<StoreSurvey, StoreError>;
 
+    /// How many sessions are due, for any worker.
+    fn count_due(&mut self, horizon_ms: u64) -> Result<u64, StoreError>;
+
     /// The sessions whose id starts or ends with a text, lowest first.
     fn find_ids(&mut self, part: &str, limit: usize) -> Result<Vec<SessionId>, StoreError>;
 

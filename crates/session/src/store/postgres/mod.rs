@@ -25,8 +25,8 @@ use self::connect::{PostgresConnection, at, migrate};
 use self::decode::{column, read_event, read_session, session_row};
 use self::pool::{Pool, PooledConnection};
 use self::queries::{
-    Bound, CLAIM_LANES, EVENTS, FIND, FIND_IDS, LANES, LIST, MARK_UNREADABLE, PEEK, PUT_OBJECT, REMOVE,
-    SURVEY, TAIL,
+    Bound, CLAIM_LANES, COUNT_DUE, EVENTS, FIND, FIND_IDS, LANES, LIST, MARK_UNREADABLE, PEEK, PUT_OBJECT,
+    REMOVE, SURVEY, TAIL,
 };
 use self::write::{insert_events, insert_learnings, insert_session, write};
 use crate::log::digest::Sha256Digest;
@@ -358,6 +358,14 @@ impl Store for PostgresStore {
             is_due: column(&row, 1)?,
             next_due: column::<Option<i64>>(&row, 2)?.map(Timestamp),
         })
+    }
+
+    fn count_due(&mut self, horizon_ms: u64) -> Result<u64, StoreError> {
+        let mut connection = self.connection()?;
+        let horizon = i64::try_from(horizon_ms).unwrap_or(i64::MAX);
+        let values: [&dyn SqlValue; 2] = [&horizon, &rows::state_version()];
+        let row = connection.client.query_one(COUNT_DUE, &values).map_err(at("count due sessions"))?;
+        Ok(u64::try_from(column::<i64>(&row, 0)?).unwrap_or(0))
     }
 
     fn find_ids(&mut self, part: &str, limit: usize) -> Result<Vec<SessionId>, StoreError> {

@@ -113,6 +113,14 @@ pub(crate) const SURVEY: &str = "
             (SELECT low_ms FROM fullsend.sessions WHERE low_ms > now ORDER BY low_ms LIMIT 1))
     FROM clock";
 
+/// How many sessions are due. Each part of the condition has an index.
+pub(crate) const COUNT_DUE: &str = "
+    SELECT count(*) FROM fullsend.sessions,
+      (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS clock
+    WHERE (again_ms <= now OR again_ms > now + $1 OR input_ms IS NOT NULL
+           OR high_ms <= now OR normal_ms <= now OR low_ms <= now)
+      AND (unreadable_by IS NULL OR unreadable_by < $2)";
+
 /// A page of a list. The server plans each call with its values, so a part of the filter that is not used costs nothing.
 pub(crate) const LIST: &str = "
     SELECT header, state, owner, held_until_ms, id FROM fullsend.sessions

@@ -19,7 +19,8 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, Trans
 pub use self::connect::StoreProbe;
 use self::connect::{BUSY_TIMEOUT, EVENT_COLUMNS, POLL_INTERVAL, at, check_version, migrate, settle};
 use self::read::{
-    find, find_due, find_session, has_due, list_statement, mark_unreadable, read_events, read_session,
+    count_due, find, find_due, find_session, has_due, list_statement, mark_unreadable, read_events,
+    read_session,
 };
 use self::write::{insert_event, insert_session, write};
 use crate::log::digest::Sha256Digest;
@@ -308,6 +309,11 @@ impl Store for SqliteStore {
             earliest = [earliest, found].into_iter().flatten().min();
         }
         Ok(StoreSurvey { now, is_due, next_due: earliest.map(Timestamp) })
+    }
+
+    fn count_due(&mut self, horizon_ms: u64) -> Result<u64, StoreError> {
+        let now = self.now()?;
+        count_due(&self.connection, now, horizon_ms)
     }
 
     fn find_ids(&mut self, part: &str, limit: usize) -> Result<Vec<SessionId>, StoreError> {

@@ -81,6 +81,19 @@ pub(crate) fn has_due(connection: &Connection, now: Timestamp, horizon_ms: u64) 
     Ok(first_due(connection, now, horizon_ms, &ClaimFilter::default())?.is_some())
 }
 
+/// How many sessions are due, for any worker. Each part of the condition has an index.
+pub(crate) fn count_due(connection: &Connection, now: Timestamp, horizon_ms: u64) -> Result<u64, StoreError> {
+    let step = "count due sessions";
+    let sql = "SELECT count(*) FROM sessions
+               WHERE (again_ms <= ?1 OR again_ms > ?2 OR input_ms IS NOT NULL
+                      OR high_ms <= ?1 OR normal_ms <= ?1 OR low_ms <= ?1)
+                 AND (unreadable_by IS NULL OR unreadable_by < ?3)";
+    let mut statement = connection.prepare_cached(sql).map_err(at(step))?;
+    let values = params![now.0, now.plus_ms(horizon_ms).0, rows::state_version()];
+    let count: i64 = statement.query_row(values, |row| row.get(0)).map_err(at(step))?;
+    Ok(u64::try_from(count).unwrap_or(0))
+}
+
 pub(crate) fn mark_unreadable(connection: &Connection, id: SessionId) -> Result<(), StoreError> {
     let step = "mark a session as unreadable";
     let sql = "UPDATE sessions SET unreadable_by = ?2 WHERE id = ?1";
