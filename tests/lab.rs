@@ -40,7 +40,10 @@ def serve(plain):
         with lock, open(received, "ab") as file:
             file.write(b"\n=== " + str(names.get(id(stream))).encode() + b"\n" + head + b"\r\n\r\n" + body)
         answer = b"reached " + head.split(b" ")[0]
-        stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % len(answer) + answer)
+        # Some clients send a password only when they are asked for it.
+        asks = b"/private/" in head.split(b"\r\n")[0] and b"\r\nauthorization:" not in head.lower()
+        status = b"401 Unauthorized\r\nWWW-Authenticate: Basic realm=lab" if asks else b"200 OK"
+        stream.sendall(b"HTTP/1.1 " + status + b"\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % len(answer) + answer)
         stream.close()
     except OSError as error:
         print(error, file=sys.stderr)

@@ -135,6 +135,8 @@ record! {
         expand: Option<bool>,
         /// Whether the run continues if the file is missing. Default: false.
         optional: Option<bool>,
+        /// Whether the values of the providers' credentials are placeholders in the copy. A file with another credential is refused. Default: false.
+        mask: Option<bool>,
     }
 }
 

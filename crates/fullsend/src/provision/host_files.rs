@@ -1,5 +1,6 @@
 //! Files of the host that the harness names: read after the pre-script, which may have created them, and read-only
-//! inside. A file that contains a credential is delivered unchanged, and is an exception in the record.
+//! inside. A file that contains a credential is delivered unchanged, and is an exception in the record; with `mask: true` its values are
+//! placeholders.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use serde_json::Value as Json;
 use super::env_files::EnvFileError;
 use super::placeholders::Placeholders;
 use super::quoting::Quoting;
-use super::{ProvisionError, RunContext, env_files};
+use super::{ProvisionError, RunContext, env_files, masked_file};
 use crate::event::{InputKind, RunEvent};
 use crate::harness::Harness;
 use crate::harness::reference::LocalPath;
@@ -153,6 +154,14 @@ fn mount(
             let source = file.src.raw().to_owned();
             delivered.shell_files.push(ShellFile { source, target: target(file), text });
             return Ok(None);
+        }
+        Some(HostFileContents::Expanded(bytes) | HostFileContents::Verbatim(bytes))
+            if file.mask == Some(true) =>
+        {
+            let wrong = |why| HostFileError { field: "host_files", source: file.src.raw().to_owned(), why };
+            let text = String::from_utf8(bytes)
+                .map_err(|_| wrong("is not text, and cannot be masked".to_owned()))?;
+            masked_file::mask(&text, placeholders).map_err(wrong)?.into_bytes()
         }
         Some(HostFileContents::Expanded(bytes) | HostFileContents::Verbatim(bytes)) => {
             note_credential(file, bytes, placeholders, around)

@@ -10,6 +10,7 @@ pub(crate) mod gateway;
 pub(crate) mod host_files;
 pub(crate) mod image;
 pub(crate) mod java;
+mod masked_file;
 mod mcp_tools;
 pub(crate) mod network;
 mod openshell;

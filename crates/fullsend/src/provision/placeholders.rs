@@ -103,14 +103,20 @@ impl<'a> Placeholders<'a> {
         self.by_name.values().flatten().any(|placeholder| text.contains(placeholder))
     }
 
-    fn conceal(&self, place: &str, text: &str) -> String {
-        let mut concealed = text.to_owned();
+    /// The text with placeholders in place of the values that have one.
+    pub fn replace_values(&self, text: &str) -> String {
+        let mut replaced = text.to_owned();
         for (name, value) in &self.values {
             if let Some(Some(placeholder)) = self.by_name.get(name) {
-                concealed = concealed.replace(value.reveal(), placeholder);
+                replaced = replaced.replace(value.reveal(), placeholder);
             }
         }
-        let concealed = self.redactor.redact(&concealed).into_owned();
+        replaced
+    }
+
+    fn conceal(&self, place: &str, text: &str) -> String {
+        let replaced = self.replace_values(text);
+        let concealed = self.redactor.redact(&replaced).into_owned();
         if concealed != text {
             self.found_in(text).into_iter().for_each(|name| self.report(place, name));
         }
