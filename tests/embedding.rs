@@ -15,9 +15,7 @@ use std::sync::Arc;
 
 use fullsend::Conversation;
 use fullsend::ExpectedDocument;
-use fullsend::ExtraFiles;
 use fullsend::Library;
-use fullsend::SaveWorkspace;
 use fullsend::event::RunEvent;
 use fullsend::event::clock::Moment;
 use fullsend::{Cancel, CancelReason};
@@ -93,31 +91,18 @@ impl Stage {
         };
         let stop = cancel.clone();
         let unlucky = wish.mark == "stopped";
+        let runs = self.place.join("runs");
         let request = Request {
-            checked,
-            library,
-            repository,
             repository_name: Some(format!("acme/{}", wish.mark)),
-            runs: self.place.join("runs"),
             environment,
-            recording: None,
-            executor: self.executor.clone(),
             context: wish.context,
             conversation: wish.conversation,
-            extra_files: ExtraFiles::default(),
-            confirmer: None,
-            started_by: None,
-            signer: None,
-            variables: BTreeMap::new(),
-            save_workspace: SaveWorkspace::Never,
-            model_retry_timeout: None,
-            session_spent: None,
-            script_output: None,
             listener: Arc::new(move |envelope| {
                 if unlucky && matches!(envelope.event, RunEvent::ToolStarted { .. }) {
                     stop.cancel(CancelReason::Terminated);
                 }
             }),
+            ..Request::new(checked, library, repository, runs, self.executor.clone())
         };
         fullsend::run(request, cancel)
     }

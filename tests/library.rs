@@ -8,10 +8,10 @@ use serde_json::{Value as Json, json};
 
 use crate::support::{World, program, skip};
 
-fn embedding() -> Option<PathBuf> {
-    let path = program().with_file_name("examples").join("embedding");
+fn built(example: &str) -> Option<PathBuf> {
+    let path = program().with_file_name("examples").join(example);
     if !path.is_file() {
-        skip("library", "the example `embedding` was not built: cargo build --examples");
+        skip("library", &format!("the example `{example}` was not built: cargo build --examples"));
         return None;
     }
     Some(path)
@@ -32,7 +32,7 @@ fn repository(world: &World, name: &str, scenario: &Json) {
 }
 
 fn run(world: &World, what: &str) -> Option<Json> {
-    let program = embedding()?;
+    let program = built("embedding")?;
     let ran = world.run_program(&program, &[what.as_ref(), ".".as_ref()]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     Some(serde_json::from_str(&ran.out).unwrap())
@@ -110,4 +110,24 @@ fn attempts(world: &World, outcome: &Json) -> usize {
     let directory = directory(world, outcome);
     let record: Json = serde_json::from_slice(&fs::read(directory.join("run.json")).unwrap()).unwrap();
     record["attempts"].as_array().unwrap().len()
+}
+
+/// The example that the documentation of the crate names: it runs a harness and ends with the run's exit code.
+#[test]
+fn the_example_of_the_crate_runs_a_harness() {
+    let Some(program) = built("library") else { return };
+    let world = World::new();
+    let result = "printf '{\"summary\":\"x\"}' > /sandbox/workspace/output/agent-result.json";
+    repository(&world, "one", &json!({ "turns": [[{ "shell": result }], [{ "text": "It is written." }]] }));
+    repository(&world, "two", &json!({ "turns": [[{ "text": "Nothing." }]] }));
+    let world = world.env("MARK", "m");
+    let ran = world.run_program(&program, &["one".as_ref(), "triage".as_ref()]);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    assert!(ran.out.starts_with("completed: Some("), "{}", ran.all());
+    let failed = world.run_program(&program, &["two".as_ref(), "triage".as_ref()]);
+    assert_ne!(failed.code, 0, "{}", failed.all());
+    let lines =
+        fs::read_to_string(crate::support::root().join("crates/fullsend/examples/library.rs")).unwrap();
+    let body = lines.lines().skip_while(|line| !line.starts_with("fn main")).count();
+    assert!(body <= 30, "the example has {body} lines");
 }

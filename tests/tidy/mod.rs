@@ -148,6 +148,7 @@ fn place_of_environment(name: &str, text: &str, complain: &mut impl FnMut(&'stat
         "crates/fullsend/src/cli/",
         "crates/fullsend/src/main.rs",
         "crates/fullsend/build.rs",
+        "crates/fullsend/examples/",
         "tests/",
         "bench/",
     ];

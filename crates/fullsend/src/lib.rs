@@ -1,7 +1,7 @@
 //! fullsend as a library: one agent, one YAML file, one sandbox, and a record of what happened.
 //!
 //! A program loads layers into a `Library`, calls `preflight` with the name of a harness, and `run` with a `Request`.
-//! `tests/embedding.rs` is an example. The events and the record of a run are in `event` and `record`. All other modules
+//! `examples/library.rs` is the shortest program that does so, `tests/embedding.rs` a longer one. The events and the record of a run are in `event` and `record`. All other modules
 //! are private; read `run/mod.rs` first, it is the sequence of a run.
 
 mod acp;

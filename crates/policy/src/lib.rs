@@ -2,6 +2,29 @@
 //!
 //! Everything here is a pure function over data: no I/O, no clock, no threads. Whatever enforces a policy (the sandbox,
 //! egress) asks here and acts elsewhere.
+//!
+//! ```
+//! use policy::{CallingProgram, Compiled, ConnectionRequest, Host, Policy};
+//! use std::path::Path;
+//!
+//! let text = "version: 1
+//! network_policies:
+//!   api:
+//!     binaries: [{path: /usr/bin/curl}]
+//!     endpoints: [{host: api.example.com, port: 443}]
+//! ";
+//! let mut sources = yaml::Sources::default();
+//! let id = sources.add("policy.yaml", text);
+//! let policy = Compiled::new(&Policy::parse(&sources, id).unwrap().policy);
+//! let is_allowed = |program: &str, host: &str| {
+//!     let host = Host::parse(host).unwrap();
+//!     let caller = CallingProgram { binary: Path::new(program), ancestors: &[] };
+//!     policy.admit(&ConnectionRequest { host: &host, port: 443, caller }).is_ok()
+//! };
+//! assert!(is_allowed("/usr/bin/curl", "api.example.com"));
+//! assert!(!is_allowed("/usr/bin/curl", "elsewhere.example"));
+//! assert!(!is_allowed("/usr/bin/python3", "api.example.com"));
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -4,6 +4,33 @@
 //! The host side (`Sandbox`) starts the same executable again as `__init`, which becomes PID 1 of the sandbox, confines
 //! itself, and then starts commands on request. The kernel ends the sandbox when the process that holds the
 //! `Sandbox` value ends.
+//!
+//! ```standalone_crate
+//! use sandbox::{Command, Mount, MountKind, Sandbox, SandboxSpec};
+//! use std::time::Duration;
+//!
+//! fn main() {
+//!     if std::env::args().nth(1).as_deref() == Some("__init") {
+//!         sandbox::init::main();
+//!     }
+//!     let name = format!("sandbox-example-{}", std::process::id());
+//!     let mut spec = SandboxSpec::new(std::env::temp_dir().join(name));
+//!     let kind = MountKind::ReadOnly { source: "/usr".into() };
+//!     spec.mounts.push(Mount { target: "/usr".into(), kind });
+//!     for name in ["bin", "lib", "lib64"] {
+//!         let kind = MountKind::Symlink { to: format!("usr/{name}").into() };
+//!         spec.mounts.push(Mount { target: format!("/{name}").into(), kind });
+//!     }
+//!     let sandbox = Sandbox::start(spec).unwrap();
+//!     let ended = |words: [&str; 3]| {
+//!         sandbox.exec(Command::new(words)).unwrap().wait(Duration::from_secs(20)).unwrap()
+//!     };
+//!     assert!(ended(["/usr/bin/sh", "-c", "test -d /usr"]).success());
+//!     assert!(!ended(["/usr/bin/sh", "-c", "test -d /home"]).success());
+//!     assert!(!ended(["/usr/bin/sh", "-c", "echo > /usr/x"]).success());
+//!     sandbox.close().unwrap();
+//! }
+//! ```
 
 mod beneath;
 pub mod channel;

@@ -98,6 +98,38 @@ pub struct Request {
 }
 
 impl Request {
+    /// A run of a checked harness with nothing else: an empty environment, no session, no listener.
+    pub fn new(
+        checked: Checked,
+        library: Library,
+        repository: PathBuf,
+        runs: PathBuf,
+        executor: tokio::runtime::Handle,
+    ) -> Self {
+        Self {
+            checked,
+            library,
+            repository,
+            repository_name: None,
+            runs,
+            environment: BTreeMap::new(),
+            recording: None,
+            executor,
+            context: None,
+            conversation: None,
+            extra_files: ExtraFiles::default(),
+            confirmer: None,
+            variables: BTreeMap::new(),
+            save_workspace: SaveWorkspace::Never,
+            model_retry_timeout: None,
+            session_spent: None,
+            started_by: None,
+            signer: None,
+            listener: Arc::new(|_| {}),
+            script_output: None,
+        }
+    }
+
     fn is_in_session(&self) -> bool {
         self.session_spent.is_some()
     }
