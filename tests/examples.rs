@@ -128,7 +128,8 @@ fn the_harness_schema_accepts_the_harnesses_we_ship() {
     assert!(!validator.is_valid(&wrong));
 }
 
-fn json(node: &Node) -> Json {
+/// A YAML document as JSON.
+pub fn json(node: &Node) -> Json {
     match &node.value {
         yaml::Value::Null => Json::Null,
         yaml::Value::Bool(value) => Json::Bool(*value),
