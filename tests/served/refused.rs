@@ -150,3 +150,16 @@ fn an_address_that_others_reach_without_a_token_of_its_own() {
     assert_eq!(short.code, 2, "{}", short.all());
     assert!(short.err.contains("FULLSEND_SERVE_TOKEN must have at least 16"), "{}", short.err);
 }
+
+/// Its standard output is a log that others read, as that of a container.
+#[test]
+fn a_token_for_an_address_that_others_reach_is_not_printed() {
+    use std::io::{BufRead, BufReader};
+    let world = with_token(World::new());
+    let mut child = world.spawn_piped(&["serve", "--listen", "0.0.0.0:0"]);
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(line.starts_with("http://0.0.0.0:") && line.ends_with("/\n"), "{line}");
+}

@@ -102,7 +102,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         // Events from now on are reported.
         let started = tokio::task::spawn_blocking(move || serve::start_outgoing(&reporting)).await;
         started.map_err(|error| Failure::new(Exit::Missing, error.to_string()))?;
-        let fragment = own.map(|token| format!("#token={token}")).unwrap_or_default();
+        // Who listens for others set the token and knows it, and standard output is often a log that others read.
+        let shown = own.filter(|_| address.ip().is_loopback());
+        let fragment = shown.map(|token| format!("#token={token}")).unwrap_or_default();
         writeln!(std::io::stdout().lock(), "http://{address}/{fragment}")?;
         std::io::stdout().lock().flush()?;
         let serving = tokio::spawn(serve::serve(listener, Arc::clone(&server)));
