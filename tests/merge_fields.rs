@@ -59,6 +59,12 @@ pub const FIELDS: &[Field] = &[
     replaces!("slug", "far", "near"),
     Field { null: Refused("`agent` is missing"), ..replaces!("agent", "agents/far.md", "agents/near.md") },
     replaces!("runtime", "codex", "native", default "claude"),
+    list!(
+        "acp",
+        "{command: [far, acp, --log]}",
+        "{command: [near, --acp]}",
+        &[("acp.command.0", "near"), ("acp.command.1", "--acp")]
+    ),
     replaces!("model", "far", "near"),
     replaces!("effort", "low", "high"),
     replaces!("image", "far.tar", "near.tar"),

@@ -59,7 +59,7 @@ fn refusals() -> Vec<Refusal> {
         ),
         refusal(
             "runtime: codex\nproviders: [model]\nsandbox: {backend: openshell}\nimage: quay.io/acme/agent:1\n",
-            "the runtime `codex` is not supported with `sandbox.backend: openshell`: it takes our hooks only from `/etc`",
+            "the runtime `codex` is not supported with `sandbox.backend: openshell`: it takes our settings only from `/etc`",
             3,
         ),
         refusal("runtime: claude\nproviders: [model]\n", "the program of the runtime `claude` is not installed", 4),

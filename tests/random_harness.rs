@@ -225,6 +225,7 @@ fn forge_block() -> BoxedStrategy<Json> {
         field("validation_loop", validation_loop()),
         field("runner_env", variables()),
         field("env", environment()),
+        field("acp", object(vec![field("command", list(&["opencode", "acp"]))])),
         field("openshell", object(vec![field("profiles", list(&["profiles/hub.yaml"]))])),
     ])
 }

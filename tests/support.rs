@@ -69,6 +69,7 @@ impl World {
             _ => ("x64", "x86_64"),
         };
         for path in [
+            format!("acp/1.18.33/node_modules/opencode-linux-{arch}/bin/opencode"),
             format!("claude/2.1.325/node_modules/@anthropic-ai/claude-code-linux-{arch}/claude"),
             format!("codex/0.166.0/node_modules/@openai/codex/vendor/{triple}-unknown-linux-musl/bin/codex"),
         ] {

@@ -141,7 +141,7 @@ fn a_registry_out_of_reach_is_said() {
 
 #[test]
 fn installed_programs_are_found_and_not_fetched_again() {
-    for runtime in ["claude", "codex"] {
+    for runtime in ["acp", "claude", "codex"] {
         if !super::programs::is_available(runtime, "installed") {
             continue;
         }

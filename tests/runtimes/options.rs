@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use super::stage::{Stage, good};
 use crate::support::World;
 
-const RUNTIMES: [&str; 3] = ["claude", "codex", "native"];
+const RUNTIMES: [&str; 4] = ["acp", "claude", "codex", "native"];
 
 /// An option in the agent's frontmatter or in the harness, and the runtimes for which `check` refuses it.
 struct Row {
@@ -26,13 +26,13 @@ const fn harness(option: &'static str, harness: &'static str, refused: &'static 
 
 const TABLE: &[Row] = &[
     harness("model", "model: some-model\n", &[]),
-    harness("effort", "effort: high\n", &[]),
-    harness("effort: max", "effort: max\n", &["codex"]),
-    agent("effort: max", "effort: max\n", &["codex"]),
-    agent("tools", "tools: Bash, Read\n", &["codex"]),
-    agent("WebFetch", "tools: WebFetch\n", &["codex", "native"]),
-    agent("disallowedTools", "disallowedTools: Bash\n", &["codex"]),
-    agent("maxTurns", "maxTurns: 3\n", &["codex"]),
+    harness("effort", "effort: high\n", &["acp"]),
+    harness("effort: max", "effort: max\n", &["acp", "codex"]),
+    agent("effort: max", "effort: max\n", &["acp", "codex"]),
+    agent("tools", "tools: Bash, Read\n", &["acp", "codex"]),
+    agent("WebFetch", "tools: WebFetch\n", &["acp", "codex", "native"]),
+    agent("disallowedTools", "disallowedTools: Bash\n", &["acp", "codex"]),
+    agent("maxTurns", "maxTurns: 3\n", &["acp", "codex"]),
     harness("budget", "budget: { turns: 3 }\n", &[]),
     harness("plugins", "plugins: [plugins/plug]\n", &[]),
     harness("skills", "skills: [skills/review]\n", &[]),

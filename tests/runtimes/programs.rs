@@ -23,10 +23,12 @@ pub fn cache() -> PathBuf {
 pub fn is_available(runtime: &str, test: &str) -> bool {
     static CLAUDE: OnceLock<Result<(), String>> = OnceLock::new();
     static CODEX: OnceLock<Result<(), String>> = OnceLock::new();
+    static ACP: OnceLock<Result<(), String>> = OnceLock::new();
     let installed = match runtime {
         "native" => return true,
         "claude" => CLAUDE.get_or_init(|| install("claude")),
         "codex" => CODEX.get_or_init(|| install("codex")),
+        "acp" => ACP.get_or_init(|| install("acp")),
         other => panic!("no test installs the runtime `{other}`"),
     };
     if let Err(reason) = installed {

@@ -125,8 +125,9 @@ fn nothing_outlives_the_run(runtime: &str) {
     let command = format!("(setsid sleep {mark} &) ; (nohup sleep {mark} > /dev/null 2>&1 &) ; sleep {mark}");
     let scenario = json!({ "turns": [[{ "shell": command }]] });
     // The watchdog's timeout is much shorter than the run's minute.
-    let more = "watchdog:\n  idle_seconds: 5\n";
-    let Some(stage) = Stage::with(runtime, "nothing is left", &scenario, more) else { return };
+    let idle = if runtime == "acp" { 20 } else { 5 };
+    let more = format!("watchdog:\n  idle_seconds: {idle}\n");
+    let Some(stage) = Stage::with(runtime, "nothing is left", &scenario, &more) else { return };
     let started = Instant::now();
     let ran = stage.run();
     assert_eq!(ran.code, 1, "{}", ran.err);
@@ -138,7 +139,7 @@ fn nothing_outlives_the_run(runtime: &str) {
 #[test]
 #[ignore = "of the full matrix: a minute is the shortest time that a run can have"]
 fn time_that_is_up_ends_every_runtime() {
-    for runtime in ["claude", "codex", "native"] {
+    for runtime in ["acp", "claude", "codex", "native"] {
         let mark = mark("84", runtime);
         // Codex waits ten seconds for a command and then goes on without it.
         let sleep = json!([{ "shell": format!("true; sleep {mark}") }]);
@@ -167,6 +168,11 @@ fn processes(mark: &str) -> Vec<String> {
         .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
         .filter(|line| line.contains(mark))
         .collect()
+}
+
+#[test]
+fn opencode_leaves_no_process() {
+    nothing_outlives_the_run("acp");
 }
 
 #[test]

@@ -96,7 +96,12 @@ impl Stage {
 
     /// `more` are further lines of the harness.
     pub fn with(runtime: &str, test: &str, scenario: &Json, more: &str) -> Option<Self> {
-        if !is_available(runtime, test) || !has_program("python3", test) {
+        if is_available(runtime, test) { Self::command(runtime, test, scenario, more) } else { None }
+    }
+
+    /// The same without a program of the runtime: the harness names one.
+    pub fn command(runtime: &str, test: &str, scenario: &Json, more: &str) -> Option<Self> {
+        if !has_program("python3", test) {
             return None;
         }
         let turn = Turn::wait();

@@ -19,10 +19,10 @@ pub enum RpcMessage {
         method: String,
         parameters: Json,
     },
-    /// The answer to a request of ours. `None` if it is an error.
+    /// The answer to a request of ours.
     Response {
         id: Json,
-        result: Option<Json>,
+        result: Result<Json, RpcFailure>,
     },
 }
 
@@ -57,9 +57,10 @@ pub fn parse(message: &[u8]) -> Result<RpcMessage, Json> {
     let has_valid_id = id.as_ref().is_none_or(|id| id.is_string() || id.is_number());
     let method = message.get("method").and_then(Json::as_str);
     let Some(method) = method.filter(|_| message["jsonrpc"] == "2.0" && has_valid_id) else {
-        if message.get("result").is_some() || message.get("error").is_some() {
-            let id = id.unwrap_or(Json::Null);
-            return Ok(RpcMessage::Response { id, result: message.get("result").cloned() });
+        let failure = message.get("error").map(read_failure);
+        let answer = message.get("result").cloned().map(Ok).or(failure.map(Err));
+        if let Some(result) = answer {
+            return Ok(RpcMessage::Response { id: id.unwrap_or(Json::Null), result });
         }
         let failure = RpcFailure::new(INVALID_REQUEST, "the message is not a request of JSON-RPC 2.0");
         return Err(failure.answer(&Json::Null));
@@ -70,6 +71,12 @@ pub fn parse(message: &[u8]) -> Result<RpcMessage, Json> {
         Some(id) => RpcMessage::Request { id, method, parameters },
         None => RpcMessage::Notification { method, parameters },
     })
+}
+
+fn read_failure(error: &Json) -> RpcFailure {
+    let code = error.get("code").and_then(Json::as_i64).and_then(|code| i32::try_from(code).ok());
+    let message = error.get("message").and_then(Json::as_str).unwrap_or("it gave no reason");
+    RpcFailure::new(code.unwrap_or(INVALID_REQUEST), message)
 }
 
 pub fn result(id: &Json, result: &Json) -> Json {

@@ -7,6 +7,7 @@ macro_rules! rows {
             Claude = "claude" in claude,
             Codex = "codex" in codex,
             Native = "native" in native,
+            Acp = "acp" in acp,
             $($more)*
         }
     };

@@ -6,7 +6,8 @@ Every request and the usage that was sent for it becomes one JSON line of LOG, a
 key, are added to LOG.raw. Which turn answers is counted from the
 request's own history. Understood of a scenario: `turns`, `branches` with `user_contains` and `tool_result_contains`,
 and the blocks `text`, `shell`, `tool` with `input`, `finish`, `usage`, `sleep` in seconds
-before the answer, `pause` in seconds after each block of it, and `error` with a status. A value `{"found": PATTERN}` in an
+before the answer, `pause` in seconds after each block of it, `cut` with the number of answers that end too early, and
+`error` with a status. A value `{"found": PATTERN}` in an
 input is what the pattern's group last matched in a result. PLANTED and PLANTED-APART stand for the word that the runner
 planted.
 """
@@ -24,6 +25,7 @@ log = open(sys.argv[2], "a", buffering=1)
 raw = open(sys.argv[2] + ".raw", "ab", buffering=0)
 lock = threading.Lock()
 count = 0
+cuts = 0
 
 
 def history(body):
@@ -92,6 +94,8 @@ def fit(block, tools, said):
     if "shell" in block:
         if "Bash" in names:
             return "Bash", {"command": block["shell"], "description": "scripted"}
+        if "bash" in names:
+            return "bash", {"command": block["shell"], "description": "scripted"}
         return "exec_command", {"cmd": block["shell"]}
     if "tool" in block:
         return block["tool"], fill(block.get("input", {}), said)
@@ -165,7 +169,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_POST(self):
-        global count
+        global count, cuts
         received = self.rfile.read(int(self.headers["content-length"]))
         body = json.loads(received)
         fields = [f"{name}: {value}" for name, value in self.headers.items() if name.lower() not in ("x-api-key", "authorization")]
@@ -183,7 +187,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         # No vendor writes more than a request allows.
         most = body.get("max_tokens") or body.get("max_output_tokens") or usage["output"]
         usage["output"] = min(usage["output"], most)
-        silent = {"usage", "sleep", "pause"}
+        silent = {"usage", "sleep", "pause", "cut"}
+        with lock:
+            is_cut = cuts < sum(act.get("cut", 0) for act in acts)
+            cuts += is_cut
         blocks = [fit(act, offered(body), said) for act in acts if not silent & act.keys()]
         pause = sum(act.get("pause", 0) for act in acts)
         speak = messages if "/messages" in self.path else responses
@@ -196,6 +203,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("connection", "close")
         self.end_headers()
         for name, data in speak(number, body, blocks, usage):
+            if is_cut and name in ("content_block_stop", "response.output_item.done"):
+                break
             self.wfile.write(f"event: {name}\ndata: {json.dumps({'type': name, **data})}\n\n".encode())
             time.sleep(pause if name in ("content_block_stop", "response.output_item.done") else 0)
         self.close_connection = True

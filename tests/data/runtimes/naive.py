@@ -1,9 +1,9 @@
 """A launch as one would write it without thinking of a hostile repository, in a network of its own.
 
-    naive.py claude|codex PROGRAM DIRECTORY SCENARIO [again]
+    naive.py claude|codex|acp PROGRAM DIRECTORY SCENARIO [again]
 
 DIRECTORY holds `repo/`, which is trusted; `config/` becomes the program's own configuration: the agent `mend`, and one hook
-that takes its time and refuses every shell command with the word RAN in it. With `again` the conversation is continued
+that takes its time and refuses every shell command with the word RAN in it; `acp` is opencode, with a rule that refuses it. With `again` the conversation is continued
 by a second launch, with the words of a retry. The scripted model's log is DIRECTORY/server/log.jsonl. Run it as
 `unshare -rn`: it brings up loopback, and there is nothing else to reach.
 """
@@ -52,6 +52,21 @@ if runtime == "claude":
     more = ["--continue"]
     environment |= {"ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "k", "CLAUDE_CONFIG_DIR": config,
                     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "ANTHROPIC_MODEL": "claude-sonnet-4-5"}
+elif runtime == "acp":
+    place = f"{config}/.config/opencode"
+    os.makedirs(f"{place}/agent", exist_ok=True)
+    provider = {"npm": "@ai-sdk/anthropic", "options": {"baseURL": f"{address}/v1", "apiKey": "k"},
+                "models": {"claude-sonnet-4-5": {"name": "x"}, "evil-model": {"name": "x"}}}
+    rules = {"*": "allow", "bash": {"*": "allow", "*RAN-*": "deny"}}
+    with open(f"{place}/opencode.json", "w") as file:
+        json.dump({"model": "lab/claude-sonnet-4-5", "provider": {"lab": provider}, "enabled_providers": ["lab"],
+                   "default_agent": "mend", "permission": rules, "autoupdate": False, "share": "disabled"}, file)
+    with open(f"{place}/agent/mend.md", "w") as file:
+        file.write("---\nmode: primary\ndescription: Mends.\n---\nYou are MEND-OF-THE-HARNESS.\n")
+    command = [program, "run", "--auto"]
+    more = ["--continue"]
+    environment |= {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1",
+                    "OPENCODE_DISABLE_LSP_DOWNLOAD": "1"}
 else:
     with open(f"{config}/config.toml", "w") as file:
         file.write(f"""
@@ -96,7 +111,7 @@ def launch(command, words):
 try:
     launch(command, b"Do your task now.")
     if again:
-        place = 2 if runtime == "codex" else 1
+        place = 1 if runtime == "claude" else 2
         launch(command[:place] + more + command[place:], b"Your output was rejected.")
 finally:
     model.kill()

@@ -2,6 +2,7 @@
 //! a naive launch of the same program, in namespaces of its own, and to do nothing here, or to stop the run. Each
 //! leaves its row in `target/hostile`, which the gate prints as a table.
 
+mod acp;
 mod claude;
 mod codex;
 mod native;
@@ -37,7 +38,7 @@ pub enum Naive {
     Fooled,
     /// The program knows no such thing, in the version that we test with.
     NotFooled,
-    /// Our own program has one launch.
+    /// It is not tried. Our own program has one launch.
     None,
 }
 
@@ -88,6 +89,12 @@ impl Case {
 
     fn more(mut self, lines: &'static str) -> Self {
         self.more = lines;
+        self
+    }
+
+    /// It is tried here alone.
+    fn untried(mut self) -> Self {
+        self.naive = Naive::None;
         self
     }
 
@@ -233,6 +240,7 @@ pub fn row(runtime: &str, attack: &str, naive: Naive, here: &str) {
 fn program(runtime: &str) -> std::path::PathBuf {
     let (version, below) = match runtime {
         "claude" => ("2.1.325", "@anthropic-ai/claude-code-linux-x64/claude".to_owned()),
+        "acp" => ("1.18.33", "opencode-linux-x64/bin/opencode".to_owned()),
         _ => {
             let arch = std::env::consts::ARCH;
             ("0.166.0", format!("@openai/codex/vendor/{arch}-unknown-linux-musl/bin/codex"))

@@ -48,7 +48,7 @@ pub enum EditorRequest {
 pub fn decide(message: &[u8], loads_sessions: bool) -> EditorMessage {
     match json_rpc::parse(message) {
         Err(answer) => EditorMessage::Answer(answer),
-        Ok(RpcMessage::Response { id, result }) => EditorMessage::Response { id, result },
+        Ok(RpcMessage::Response { id, result }) => EditorMessage::Response { id, result: result.ok() },
         Ok(RpcMessage::Notification { method, parameters }) => {
             match (method.as_str(), text(&parameters, "sessionId")) {
                 ("session/cancel", Ok(session)) => EditorMessage::Cancel(session),

@@ -13,7 +13,7 @@ use crate::harness::names::ModelName;
 use crate::provision::prices;
 use crate::render::diagnostics::clean_text;
 use crate::resolve;
-use crate::runtime::native;
+use crate::runtime::default_model;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -109,7 +109,7 @@ fn show(arguments: &ShowArguments) -> Result<Exit, Failure> {
     let list = load(&arguments.place)?;
     let named = arguments.model.as_str();
     // `sonnet` and its like have no price of their own.
-    let model = &native::launch::model_of_family(named).unwrap_or_else(|| named.to_owned());
+    let model = &default_model::of_family(named).unwrap_or_else(|| named.to_owned());
     if ModelName::parse(model).is_none() {
         return Err(Failure::new(Exit::Usage, format!("`{}` is not the name of a model", clean_text(model))));
     }

@@ -33,7 +33,7 @@ enum Command {
 
 #[derive(Args, Debug)]
 struct InstallArguments {
-    /// Runtime to install: claude or codex
+    /// Runtime to install: claude, codex or acp (opencode)
     #[arg(value_parser = super::init::parse_runtime)]
     runtime: RuntimeName,
     /// Install this version instead of the tested one
@@ -120,6 +120,11 @@ fn describe(runtime: &'static Runtime, search: &ProgramSearch) -> Json {
     })
 }
 
+fn hooks(runtime: &Runtime) -> String {
+    let names = contract::hook_names(runtime.hooks);
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
 fn table(search: &ProgramSearch) -> String {
     let mut text = format!("{:36}", "");
     text.extend(ALL.iter().map(|runtime| format!("{:8}", runtime.name.word())));
@@ -137,7 +142,7 @@ fn table(search: &ProgramSearch) -> String {
             "\n{}: {}\n  hooks: {}\n  a hook that does not answer: {}\n  proof: {}\n",
             runtime.name,
             found(runtime, search),
-            contract::hook_names(runtime.hooks).join(", "),
+            hooks(runtime),
             matrix::without_answer(runtime),
             matrix::liveness(runtime),
         ));

@@ -11,6 +11,9 @@ use super::hook_client::NO_ANSWER;
 /// The most calls that are recorded. The result of a later call stops the run.
 const MAX_CALLS: usize = 1 << 17;
 
+/// The most reasons that are kept for one answer.
+const MAX_REASONS: usize = 16;
+
 /// The text that a runtime puts around a denial.
 const MAX_WRAPPING: usize = 200;
 
@@ -113,11 +116,20 @@ pub struct Calls {
     known: HashMap<String, Call>,
     /// Calls of earlier runs, which were judged then. The conversation that this run continues contains their results.
     pub past: HashSet<String>,
+    /// Why the gateway denied calls in the model's last answer, if the answer has no other call.
+    denied_last: Vec<String>,
 }
 
 impl Calls {
     /// Records a call of the model, and what the gateway decided about it.
     pub fn record(&mut self, id: &str, tool: &str, input: &Json, at_gateway: CallDecision) {
+        match &at_gateway {
+            CallDecision::Allow => self.denied_last.clear(),
+            CallDecision::Deny { reason, .. } if self.denied_last.len() < MAX_REASONS => {
+                self.denied_last.push(reason.clone());
+            }
+            CallDecision::Deny { .. } => {}
+        }
         if self.known.len() < MAX_CALLS {
             let tool = tool.to_owned();
             let input = input.clone();
@@ -131,6 +143,11 @@ impl Calls {
         self.known.get(id).map(|call| (call.tool.clone(), call.input.clone()))
     }
 
+    /// What the gateway decided about a call of the model.
+    pub fn at_gateway(&self, id: &str) -> Option<CallDecision> {
+        self.known.get(id).map(|call| call.at_gateway.clone())
+    }
+
     /// The state of a call when a hook asks about it.
     pub fn state(&self, id: &str, hooked: (&str, &Json), quirks: &RuntimeQuirks) -> CallState {
         let Some(call) = self.known.get(id) else { return CallState::Unknown };
@@ -141,6 +158,16 @@ impl Calls {
             (_, denied @ CallDecision::Deny { .. }) => CallState::Denied(denied.clone()),
             (_, CallDecision::Allow) => CallState::Open,
         }
+    }
+
+    /// The agent sent a result to the model, so it goes on by itself.
+    pub fn goes_on(&mut self) {
+        self.denied_last.clear();
+    }
+
+    /// Why the model's last answer has no call that the agent could run, if the gateway denied them all.
+    pub fn take_denied_last(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.denied_last)
     }
 
     /// Records the verdict that the hook got. A denied call stays denied.
@@ -176,7 +203,7 @@ impl Calls {
             call => call.ok_or(UnmatchedResult::Unknown)?,
         };
         let tool = call.tool.clone();
-        let has_hook = !quirks.tools_without_hooks.contains(&call.tool.as_str());
+        let has_hook = !quirks.is_hookless(&call.tool);
         match (&call.verdict, &call.at_gateway, call.kind_of(text, is_error, quirks)) {
             (Some(CallDecision::Allow), _, _) => Ok(()),
             (Some(CallDecision::Deny { .. }), _, ResultKind::Denial) => Ok(()),
@@ -283,5 +310,22 @@ mod tests {
         let known = calls(deny("not this"));
         let ran = UnmatchedResult::NoVerdict { tool: "Bash".to_owned() };
         assert_eq!(known.result("a", "<refused>", true, &QUIRKS), Err(ran));
+    }
+
+    /// An answer that still has a call is not the end of the agent's turn.
+    #[test]
+    fn reasons_are_kept_only_for_an_answer_without_other_calls() {
+        let mut known = calls(CallDecision::Allow);
+        let input = json!({});
+        let denied = deny("not this");
+        known.record("d", "Bash", &input, denied.clone());
+        assert_eq!(known.take_denied_last(), ["not this [denial 77]"]);
+        assert!(known.take_denied_last().is_empty(), "each is returned once");
+        known.record("d", "Bash", &input, denied.clone());
+        known.record("e", "Bash", &input, CallDecision::Allow);
+        assert!(known.take_denied_last().is_empty());
+        known.record("d", "Bash", &input, denied);
+        known.goes_on();
+        assert!(known.take_denied_last().is_empty());
     }
 }

@@ -80,10 +80,13 @@ pub enum CallDecision {
     },
 }
 
+/// For a runtime that asks no hook about any tool.
+pub const EVERY_TOOL: &[&str] = &["every tool"];
+
 /// What is special about a runtime's tool calls and their results.
 #[derive(Clone, Copy, Debug)]
 pub struct RuntimeQuirks {
-    /// Tools that the runtime runs without asking its hooks. The model gateway alone judges them.
+    /// Tools that the runtime runs without asking its hooks, or `EVERY_TOOL`. The model gateway alone judges them.
     pub tools_without_hooks: &'static [&'static str],
     /// Prefixes of tool names that no run may use, and why.
     pub switched_off: &'static [(&'static str, &'static str)],
@@ -107,6 +110,11 @@ pub struct RuntimeQuirks {
 }
 
 impl RuntimeQuirks {
+    /// Whether the runtime runs this tool without asking its hooks.
+    pub fn is_hookless(&self, tool: &str) -> bool {
+        self.tools_without_hooks == EVERY_TOOL || self.tools_without_hooks.contains(&tool)
+    }
+
     /// Why no run may use this tool, if so.
     pub fn why_off(&self, tool: &str) -> Option<&'static str> {
         self.switched_off.iter().find(|(start, _)| tool.starts_with(start)).map(|(_, why)| *why)

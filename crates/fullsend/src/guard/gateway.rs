@@ -16,6 +16,7 @@ use super::dialect::CallDecision;
 use super::judge::{Scanners, describe, name};
 use super::reminders;
 use super::report::TextAction;
+use super::tool_input;
 use super::withholding::{PassedResult, WithheldParts, withheld_notice};
 use crate::event::RunEvent;
 
@@ -74,7 +75,7 @@ impl Guard {
             Inspected::SystemText { text, .. } => self.system_text_at_gateway(text),
             Inspected::Document { text, fresh } => self.foreign_at_gateway("document", text, fresh),
             // The runtime wrote the descriptions of its own tools, MCP servers those of theirs.
-            Inspected::ToolDescription { tool, text, fresh } if tool.starts_with("mcp__") => {
+            Inspected::ToolDescription { tool, text, fresh } if self.is_of_server(tool) => {
                 self.foreign_at_gateway(&format!("tool/{tool}"), text, fresh)
             }
             Inspected::ToolDescription { text, .. } => self.masked_at_gateway(text),
@@ -101,6 +102,13 @@ impl Guard {
                 }
             }
         }
+    }
+
+    /// Whether a tool belongs to an MCP server. Some runtimes put only the server's name before a tool's.
+    fn is_of_server(&self, tool: &str) -> bool {
+        let named =
+            |server: &String| tool.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with('_'));
+        tool.starts_with("mcp__") || self.mcp_servers.iter().any(named)
     }
 
     /// The name of the runtime's reminders, if every one in the result of this call is its own.
@@ -152,12 +160,15 @@ impl Guard {
     /// Records a call. A denied call still passes, because its hook tells the agent why. If the runtime asks no hook, the
     /// gateway denies it.
     fn remember(&self, id: &str, tool: &str, input: &Json) -> Verdict {
-        let hookless = self.dialect.quirks.tools_without_hooks.contains(&tool);
+        let hookless = self.dialect.quirks.is_hookless(tool);
         let scanners = if hookless { Scanners::All } else { Scanners::BuiltIn };
+        let unreadable = hookless && self.judge.fails_closed() && tool_input::is_unreadable(tool, input);
         let decision = match self.decide(tool, input, scanners) {
+            CallDecision::Allow if unreadable => self.deny(tool_input::UNREADABLE),
             CallDecision::Allow if hookless => self.confirm(tool, input),
             decision => decision,
         };
+        let decision = if hookless { self.emit_if_denied(id, tool, decision) } else { decision };
         let verdict = match &decision {
             CallDecision::Deny { reason, .. } if hookless => Verdict::Deny(reason.clone()),
             _ => Verdict::Pass,
@@ -169,7 +180,8 @@ impl Guard {
 
     fn match_result(&self, id: &str, text: &str, is_error: bool) -> Result<(), Verdict> {
         let quirks = &self.dialect.quirks;
-        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.goes_on();
         let Err(unmatched) = calls.result(id, text, is_error, quirks) else { return Ok(()) };
         let call = id.to_owned();
         let reason = unmatched.to_string();

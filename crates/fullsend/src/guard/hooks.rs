@@ -124,7 +124,7 @@ impl Guard {
         !self.judge.asks_programs() && asked.is_some_and(is_alike)
     }
 
-    fn emit_if_denied(&self, id: &str, tool: &str, decision: CallDecision) -> CallDecision {
+    pub(super) fn emit_if_denied(&self, id: &str, tool: &str, decision: CallDecision) -> CallDecision {
         if let CallDecision::Deny { reason, .. } = &decision {
             let event =
                 RunEvent::ToolDenied { call: id.to_owned(), tool: tool.to_owned(), reason: reason.clone() };
@@ -149,9 +149,7 @@ impl Guard {
         let denied = decision != CallDecision::Allow;
         match judged {
             Ok((findings, _)) if denied => self.report(&place, Origin::Tool, &findings, TextAction::Denied),
-            Ok((findings, _))
-                if scanners == Scanners::BuiltIn || quirks.tools_without_hooks.contains(&tool) =>
-            {
+            Ok((findings, _)) if scanners == Scanners::BuiltIn || quirks.is_hookless(tool) => {
                 self.report(&place, Origin::Tool, &findings, TextAction::Reported);
             }
             Ok(_) => {}

@@ -13,6 +13,7 @@ pub(crate) mod judge;
 mod known_values;
 mod learned_model;
 pub mod neutral_contract;
+mod permission;
 mod rate_limit;
 mod reminders;
 pub(crate) mod report;
@@ -59,6 +60,8 @@ pub struct Guard {
     token: Arc<str>,
     calls: Arc<Mutex<Calls>>,
     confirmations: Confirmations,
+    /// The names of the harness's MCP servers, as they are before the names of tools.
+    mcp_servers: Arc<[String]>,
     /// Whether the runtime's start hook has reached us.
     started: Arc<watch::Sender<bool>>,
     runtime_process: Arc<watch::Sender<Option<i32>>>,
@@ -103,6 +106,10 @@ impl Guard {
         let runtime = setup.harness.runtime.value.word();
         let dialect = setup.dialect;
         let tools = setup.harness.confirm_tools.iter().map(|tool| tool.to_string()).collect();
+        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+        let servers =
+            setup.harness.mcp_servers.iter().map(|(name, _)| name.value.chars().map(plain).collect());
+        let mcp_servers = servers.collect();
         let canary = setup.canary();
         let kept = setup.run_directory.map(|directory| Arc::new(StoredTexts::new(directory.to_owned())));
         let judge = setup.judge(canary.as_deref())?;
@@ -117,6 +124,7 @@ impl Guard {
             token: uuid::Uuid::new_v4().simple().to_string().into(),
             calls: Arc::default(),
             confirmations: Confirmations { tools, confirmer: None },
+            mcp_servers,
             started: Arc::new(watch::Sender::new(false)),
             runtime_process: Arc::new(watch::Sender::new(None)),
             stopped: Arc::default(),

@@ -16,10 +16,10 @@ pub(crate) mod template;
 use yaml::{Map, Spanned, Unmerged, record};
 
 use names::{
-    AgentRole, Backend, CpuWeight, Dollars, FeedbackMode, Fetches, FileName, FormatVersion, GatewayFeature,
-    HostLabel, Identifier, Iterations, McpTransport, Minutes, ModelEffort, ModelName, PortNumber, Positive,
-    ProfileNetwork, ReadySeconds, RuntimeName, ServerUrl, Slug, SystemCallList, UrlPath, VariableName,
-    WatchSeconds, WeakerPart,
+    AcpAgentName, AgentRole, Backend, CpuWeight, Dollars, FeedbackMode, Fetches, FileName, FormatVersion,
+    GatewayFeature, HostLabel, Identifier, Iterations, McpTransport, Minutes, ModelEffort, ModelName,
+    PortNumber, Positive, ProfileNetwork, ReadySeconds, RuntimeName, ServerUrl, Slug, SystemCallList,
+    UrlPath, VariableName, WatchSeconds, WeakerPart,
 };
 use reference::{LocalPath, Ref, UrlPrefix};
 use security::Security;
@@ -45,6 +45,8 @@ record! {
         agent: Spanned<Ref>,
         /// The agent program. Default: the one in `config.yaml`, else claude.
         runtime: Spanned<RuntimeName>,
+        /// Which agent the runtime `acp` drives. Absent: opencode.
+        acp: Option<AcpAgent>,
         /// The model; wins over the one in the agent's frontmatter.
         model: Option<Spanned<ModelName>>,
         /// How hard the model should think.
@@ -123,6 +125,17 @@ record! {
     }
     refuse {
         "tools_binaries" => "use image and host_files",
+    }
+}
+
+record! {
+    /// The agent that the runtime `acp` drives: a known one, or a command.
+    layered pub struct AcpAgent {
+        /// An agent whose configuration fullsend writes.
+        agent: Option<Spanned<AcpAgentName>>,
+        /// Another agent: a program inside the sandbox and its arguments. It must serve the Agent Client Protocol on its
+        /// standard streams.
+        command: Unmerged<Vec<Spanned<String>>>,
     }
 }
 

@@ -81,6 +81,11 @@ choice! {
 }
 
 choice! {
+    /// An agent that speaks the Agent Client Protocol.
+    pub enum AcpAgentName { Opencode = "opencode", Gemini = "gemini" }
+}
+
+choice! {
     /// Where the sandbox comes from.
     pub enum Backend { Local = "local", Openshell = "openshell" }
 }

@@ -139,7 +139,7 @@ fn program(harness: &Harness, value: VariableLookup<'_>) -> Option<Diagnostic> {
     if harness.image.is_some() {
         return None;
     }
-    let error = runtime::of(harness.runtime.value).find_program(&ProgramSearch::new(value)).err()?;
+    let error = runtime::of(harness.runtime.value).find_package(harness, &ProgramSearch::new(value)).err()?;
     Some(Diagnostic::error("runtime-program", harness.runtime.at, error.to_string()))
 }
 

@@ -37,7 +37,7 @@ pub fn refused(checked: &Checked) -> Vec<Diagnostic> {
     if !runtime::of(harness.runtime.value).movable_hooks {
         let name = &harness.runtime.value;
         let message = format!(
-            "the runtime `{name}` is not supported with `sandbox.backend: openshell`: it takes our hooks only from `/etc`, \
+            "the runtime `{name}` is not supported with `sandbox.backend: openshell`: it takes our settings only from `/etc`, \
              which is read-only there"
         );
         refuse(

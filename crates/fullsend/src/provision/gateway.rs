@@ -23,6 +23,7 @@ use crate::harness::reference::LocalPath;
 use crate::resolve::library::Library;
 use crate::resolve::variables::VariableLookup;
 use crate::runtime;
+use crate::runtime::contract::Hook;
 
 /// Whether requests and responses of the model are recorded or replayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,7 +158,8 @@ pub fn open(checked: &Checked, around: &RunContext<'_>) -> Result<Arc<Gateway>, 
     });
     let budget = budget(checked);
     let inspect = around.guard.gateway_inspect();
-    let start = Some(around.guard.start_signal());
+    let runtime = runtime::of(checked.resolved.harness.runtime.value);
+    let start = runtime.hooked(Hook::Start).then(|| around.guard.start_signal());
     let upstream = recorded(provider, around)?;
     let chunk_format = around.guard.chunk_format();
     let hold_back = around.guard.hold_back();

@@ -209,7 +209,7 @@ fn provision_here(inputs: ScannedInputs, context: &RunContext<'_>) -> Result<Pro
     // Before anything of the harness runs inside: its program is asked for its version next.
     prove(&sandbox, resolver, context.emit)?;
     start_deadline.check()?;
-    let program = executable::choose(runtime.program.as_ref(), &sandbox, search.as_deref(), on_host)
+    let program = executable::choose(runtime.package(harness), &sandbox, search.as_deref(), on_host)
         .map_err(ProvisionError::Program)?;
     report_program(program.as_ref(), context.emit);
     Ok(Provisioned {
@@ -261,7 +261,8 @@ fn program_of_host(
     harness: &Harness,
     context: &RunContext<'_>,
 ) -> Result<Result<Option<Program>, ProgramError>, ProvisionError> {
-    let found = runtime::of(harness.runtime.value).find_program(&ProgramSearch::new(context.variables));
+    let search = ProgramSearch::new(context.variables);
+    let found = runtime::of(harness.runtime.value).find_package(harness, &search);
     match found {
         Err(error) if harness.image.is_none() => Err(ProvisionError::Program(error)),
         found => Ok(found),

@@ -11,7 +11,8 @@ use super::package::Package;
 use super::programs::{self, Program, ProgramError, ProgramSearch};
 use crate::check::Checked;
 use crate::event::log::Emitter;
-use crate::guard::dialect::HookDialect;
+use crate::guard::dialect::{EVERY_TOOL, HookDialect};
+use crate::harness::Harness;
 use crate::harness::names::RuntimeName;
 
 /// One runtime.
@@ -20,6 +21,8 @@ pub struct Runtime {
     pub name: RuntimeName,
     /// Its program; `None`: this program itself.
     pub program: Option<Package>,
+    /// Whether this harness uses that program, and not one that it names itself.
+    pub uses_program: fn(&Harness) -> bool,
     /// The wire formats that it uses.
     pub wires: &'static [Wire],
     /// Families of models that it uses for side tasks, beside the run's model.
@@ -99,6 +102,25 @@ impl Runtime {
     /// Tools that it runs without asking its hooks; the model gateway judges them.
     pub fn tools_without_hooks(&self) -> &'static [&'static str] {
         self.dialect.quirks.tools_without_hooks
+    }
+
+    /// Whether it has no hooks, so that the model gateway judges every call and cleans every result.
+    pub fn is_judged_at_gateway(&self) -> bool {
+        self.tools_without_hooks() == EVERY_TOOL
+    }
+
+    /// The program that this harness needs. `None`: this program itself, or one that the harness names.
+    pub fn package(&'static self, harness: &Harness) -> Option<&'static Package> {
+        self.program.as_ref().filter(|_| (self.uses_program)(harness))
+    }
+
+    /// The same on the host.
+    pub fn find_package(
+        &'static self,
+        harness: &Harness,
+        search: &ProgramSearch,
+    ) -> Result<Option<Program>, ProgramError> {
+        self.package(harness).map(|package| programs::find(self.name, package, search)).transpose()
     }
 
     /// Its program on the host. `None`: it is this program itself.

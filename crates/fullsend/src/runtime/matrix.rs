@@ -56,8 +56,14 @@ pub struct Cell {
 }
 
 pub fn cell(feature: &Feature, runtime: &Runtime) -> Cell {
-    let calls = || hooks(runtime, &[Hook::Before], true);
-    let results = || hooks(runtime, &[Hook::After, Hook::AfterFailure], runtime.hook_rewrites);
+    let by_gateway = || Cell { carried: true, by: "the model gateway".to_owned() };
+    let by_hooks = |moments: &[Hook], able| hooks(runtime, moments, able);
+    let is_at_gateway = runtime.is_judged_at_gateway();
+    let calls = || if is_at_gateway { by_gateway() } else { by_hooks(&[Hook::Before], true) };
+    let results = || {
+        let moments = [Hook::After, Hook::AfterFailure];
+        if is_at_gateway { by_gateway() } else { by_hooks(&moments, runtime.hook_rewrites) }
+    };
     match feature.works {
         FeatureStage::Host => Cell { carried: true, by: "the host".to_owned() },
         FeatureStage::Calls => calls(),
@@ -65,7 +71,8 @@ pub fn cell(feature: &Feature, runtime: &Runtime) -> Cell {
         FeatureStage::CallsAndResults => {
             let calls = calls();
             let results = results();
-            Cell { carried: calls.carried && results.carried, by: format!("{}, {}", calls.by, results.by) }
+            let by = if calls == results { calls.by } else { format!("{}, {}", calls.by, results.by) };
+            Cell { carried: calls.carried && results.carried, by }
         }
         FeatureStage::Artifacts => {
             let log = runtime.debug_log.map(|log| format!(", {log}")).unwrap_or_default();
@@ -88,7 +95,9 @@ fn hooks(runtime: &Runtime, moments: &[Hook], able: bool) -> Cell {
 
 /// What happens to a call whose hook dies, hangs or never ran.
 pub fn without_answer(runtime: &Runtime) -> &'static str {
-    if runtime.dead_hook_blocks {
+    if runtime.is_judged_at_gateway() {
+        "there are no hooks: the gateway removes a denied call from the model's answer"
+    } else if runtime.dead_hook_blocks {
         "the runtime blocks the call, and the gateway stops the run if it does not"
     } else {
         "the runtime runs the call, and the gateway stops the run before the model sees its result"
@@ -97,7 +106,9 @@ pub fn without_answer(runtime: &Runtime) -> &'static str {
 
 /// Whether and how a run proves that the hooks work.
 pub fn liveness(runtime: &Runtime) -> &'static str {
-    if runtime.hooked(Hook::Start) {
+    if runtime.is_judged_at_gateway() {
+        "there are no hooks to prove"
+    } else if runtime.hooked(Hook::Start) {
         "the first request to the model waits for the start hook; without it the run fails"
     } else {
         "not proved"
@@ -107,7 +118,7 @@ pub fn liveness(runtime: &Runtime) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::claude;
+    use crate::runtime::{acp, claude};
 
     #[test]
     fn a_missing_hook_takes_its_features_away() {
@@ -126,5 +137,6 @@ mod tests {
         let no_failures = &[(Hook::Before, "b"), (Hook::After, "a")];
         check(&Runtime { hooks: no_failures, ..*full }, [true, true, false, false]);
         check(&Runtime { hook_rewrites: false, ..*full }, [true, true, false, false]);
+        check(&acp::RUNTIME, [true; 4]);
     }
 }

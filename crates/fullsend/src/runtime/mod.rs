@@ -3,6 +3,7 @@
 
 pub(crate) mod attempt;
 pub(crate) mod contract;
+pub(crate) mod default_model;
 pub(crate) mod executable;
 pub(crate) mod install;
 pub(crate) mod launch;

@@ -11,11 +11,14 @@ use super::attempt::RuntimeError;
 use super::launch::{AttemptRequest, LaunchContext};
 use super::state;
 use super::stream::{self, StreamEnd, Timeouts};
-use crate::backend::AgentProcess;
+use crate::backend::{AgentProcess, CommandError};
 use crate::event::clock::Moment;
 
 /// From the end of its output to the end of the program.
 const LEAVE: Duration = Duration::from_secs(10);
+
+/// From the request to stop to TERM, for a program that can be asked.
+const CANCEL: Duration = Duration::from_secs(2);
 
 /// Between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(5);
@@ -39,13 +42,41 @@ pub enum ProcessEnd {
     Interrupted,
 }
 
+/// A program that is talked to while it runs.
+pub struct Dialogue<'a> {
+    /// For its standard input, in this order. The input is closed when the sender is dropped.
+    pub messages: Receiver<Vec<u8>>,
+    /// Whether nothing more is expected of it.
+    pub has_ended: &'a dyn Fn() -> bool,
+    /// The same, and it has had time to end by itself.
+    pub is_over: &'a dyn Fn() -> bool,
+    /// Asks it to stop what it is doing. `false`: there is nothing to stop.
+    pub cancel: &'a dyn Fn() -> bool,
+}
+
 /// Runs the command to its end. If it is stopped early, everything inside is killed.
 pub fn run(
     context: &LaunchContext<'_>,
     request: &AttemptRequest,
     started: Instant,
-    mut command: Command,
+    command: Command,
     words: &[u8],
+    on_line: &mut dyn FnMut(&[u8]),
+) -> Result<ProcessEnd, RuntimeError> {
+    let (sender, messages) = std::sync::mpsc::channel();
+    drop(sender.send(words.to_vec()));
+    drop(sender);
+    let dialogue = Dialogue { messages, has_ended: &|| false, is_over: &|| false, cancel: &|| false };
+    talk(context, request, started, command, dialogue, on_line)
+}
+
+/// The same for a program that is talked to. If it stays after the end of the dialogue, it is stopped, which is no failure.
+pub fn talk(
+    context: &LaunchContext<'_>,
+    request: &AttemptRequest,
+    started: Instant,
+    mut command: Command,
+    dialogue: Dialogue<'_>,
     on_line: &mut dyn FnMut(&[u8]),
 ) -> Result<ProcessEnd, RuntimeError> {
     command.stdout = Stdio::Pipe;
@@ -56,10 +87,10 @@ pub fn run(
     let mut process = context.sandbox.exec(command).map_err(RuntimeError::Start)?;
     process.pid().into_iter().for_each(|pid| context.guard.set_runtime_process(pid));
     let stderr = process.stderr.take().map(stream::keep_end);
+    let Dialogue { messages, has_ended, is_over, cancel } = dialogue;
     if let Some(mut stdin) = process.stdin.take() {
-        let words = words.to_vec();
         // On a thread: a program that does not read its input must not block us.
-        std::thread::spawn(move || drop(stdin.write_all(&words)));
+        std::thread::spawn(move || drop(messages.iter().try_for_each(|message| stdin.write_all(&message))));
     }
     let watchdog = &context.inputs.checked().resolved.harness.watchdog;
     let timeouts = Timeouts {
@@ -67,32 +98,43 @@ pub fn run(
         startup: Duration::from_secs(watchdog.startup_seconds.get()),
         idle: Duration::from_secs(watchdog.idle_seconds.get()),
     };
-    let give_up = || context.guard.stop_reason().is_some() || context.cancel.is_cancelled();
+    let must_stop = || context.guard.stop_reason().is_some() || context.cancel.is_cancelled();
+    let give_up = || must_stop() || is_over();
     let lines = process.stdout.take().map(stream::read_ahead);
     let followed =
         lines.as_ref().map_or(StreamEnd::Closed, |lines| stream::follow(lines, timeouts, &give_up, on_line));
     if let Some(ended) = early_end(context, followed) {
+        let stays = followed == StreamEnd::Cancelled && !must_stop();
+        let urgent = || context.cancel.is_urgent() || context.guard.stop_reason().is_some();
+        if let Some(lines) = lines.as_ref().filter(|_| !stays && !urgent() && cancel()) {
+            let timeouts = Timeouts { deadline: Instant::now() + CANCEL, startup: CANCEL, idle: CANCEL };
+            stream::follow(lines, timeouts, &|| has_ended() || urgent(), on_line);
+        }
         end(context, &process, lines.as_ref(), on_line);
-        return Ok(ended);
+        return Ok(if stays { ProcessEnd::Exited { stderr: String::new() } } else { ended });
     }
     let exit = process.wait(LEAVE);
     let last_errors = match stderr.map(|end| end.recv_timeout(Duration::from_secs(1))) {
         Some(Ok(text)) => last_lines(&text),
         Some(Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected)) | None => String::new(),
     };
+    if exit.is_err() {
+        end(context, &process, None, on_line);
+    }
+    Ok(exited(exit, last_errors))
+}
+
+fn exited(exit: Result<CommandExit, CommandError>, last_errors: String) -> ProcessEnd {
     match exit {
-        Ok(CommandExit::Code(0)) => Ok(ProcessEnd::Exited { stderr: String::new() }),
+        Ok(CommandExit::Code(0)) => ProcessEnd::Exited { stderr: String::new() },
         Ok(CommandExit::Code(code)) => {
             let stderr = if last_errors.is_empty() { format!("it ended with {code}") } else { last_errors };
-            Ok(ProcessEnd::Exited { stderr })
+            ProcessEnd::Exited { stderr }
         }
-        Ok(CommandExit::Signal(signal)) => Ok(ProcessEnd::Failed {
+        Ok(CommandExit::Signal(signal)) => ProcessEnd::Failed {
             why: format!("it was ended by signal {signal}. {last_errors}").trim_end().to_owned(),
-        }),
-        Err(error) => {
-            end(context, &process, None, on_line);
-            Ok(ProcessEnd::Failed { why: format!("it closed its output and did not end: {error}") })
-        }
+        },
+        Err(error) => ProcessEnd::Failed { why: format!("it closed its output and did not end: {error}") },
     }
 }
 

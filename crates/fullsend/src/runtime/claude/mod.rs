@@ -35,6 +35,7 @@ pub const RUNTIME: Runtime = Runtime {
         ],
         below: Version(2, 2, 0),
     }),
+    uses_program: |_| true,
     wires: &[Wire::Messages],
     side_models: &["haiku"],
     config_directory: settings::CONFIG_DIRECTORY,

@@ -34,6 +34,7 @@ pub const RUNTIME: Runtime = Runtime {
         ],
         below: Version(0, 167, 0),
     }),
+    uses_program: |_| true,
     wires: &[Wire::Responses],
     side_models: &[],
     config_directory: settings::CONFIG_DIRECTORY,

@@ -25,6 +25,7 @@ use crate::runtime::contract::{InitFiles, Runtime};
 pub const RUNTIME: Runtime = Runtime {
     name: RuntimeName::Native,
     program: None,
+    uses_program: |_| true,
     wires: &[Wire::Messages, Wire::Responses, Wire::Chat],
     side_models: &[],
     config_directory: settings::CONFIG_DIRECTORY,

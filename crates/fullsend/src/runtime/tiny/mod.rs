@@ -20,6 +20,7 @@ use crate::harness::names::RuntimeName;
 pub const RUNTIME: Runtime = Runtime {
     name: RuntimeName::Tiny,
     program: None,
+    uses_program: |_| true,
     wires: &[Wire::Messages],
     side_models: &[],
     config_directory: "/sandbox/tiny-config",
