@@ -200,6 +200,35 @@ const CASES: &[(&str, Make, &str)] = &[
         "looks like a git repository",
     ),
     ("a bare repository", |out, _| bare_repository(&out.join("a/b")), "looks like a git repository"),
+    (
+        "a bare repository over directories that differ in case",
+        |out, _| split_repository(out, "b", "B"),
+        "looks like a git repository",
+    ),
+    (
+        "a bare repository over directories that differ in a dot",
+        |out, _| split_repository(out, "a/b", "a/b."),
+        "looks like a git repository",
+    ),
+    (
+        "a bare repository over directories that differ in how an accent is written",
+        |out, _| split_repository(out, "caf\u{e9}", "cafe\u{301}"),
+        "looks like a git repository",
+    ),
+    (
+        "a bare repository over a directory and its short name",
+        |out, _| split_repository(out, "a-long-name", "A-LONG~1"),
+        "looks like a git repository",
+    ),
+    (
+        "a bare repository with backslashes in its names",
+        |out, _| {
+            for name in ["b\\HEAD", "b\\objects\\x", "b\\refs\\x", "b\\config"] {
+                fs::write(out.join(name), "x").unwrap();
+            }
+        },
+        "looks like a git repository",
+    ),
     ("an output that is a bare repository", |out, _| bare_repository(out), "looks like a git repository"),
     (
         "a worktree's own directory",
@@ -229,6 +258,13 @@ fn bare_repository(directory: &Path) {
     }
     fs::write(directory.join("HEAD"), "ref: refs/heads/main\n").unwrap();
     fs::write(directory.join("config"), "[core]\n\tfsmonitor = id\n").unwrap();
+}
+
+/// A bare repository on a file system for which the two names are one.
+fn split_repository(out: &Path, one: &str, other: &str) {
+    bare_repository(&out.join(one));
+    fs::create_dir(out.join(other)).unwrap();
+    fs::rename(out.join(one).join("HEAD"), out.join(other).join("HEAD")).unwrap();
 }
 
 fn make_node(path: &Path, kind: rustix::fs::FileType) {

@@ -151,7 +151,8 @@ fn nothing_in_a_saved_workspace_is_a_repository_to_git() {
         let world = example("hello");
         let script = "git init -q . && git init -q --bare a/b.git; \
                       mkdir -p c/.GIT d/objects d/refs e 'f/.git ' && cp .git/config c/.GIT/ && cp .git/HEAD d/ && \
-                      echo 'gitdir: ../.git' > e/.git; cp .git/HEAD e/; cp .git/config 'f/.git /'; echo text > left";
+                      echo 'gitdir: ../.git' > e/.git; cp .git/HEAD e/; cp .git/config 'f/.git /'; echo text > left; \
+                      mkdir -p g G/objects G./refs && cp .git/HEAD g/ && cp .git/HEAD 'h\\HEAD' && mkdir -p H/refs";
         let turns =
             serde_json::json!({ "turns": [[{ "shell": script }], [{ "text": "No." }], [{ "text": "No." }]] });
         world.write("repo/.fullsend/scenarios/hello.json", turns.to_string());
@@ -186,6 +187,11 @@ fn nothing_in_a_saved_workspace_is_a_repository_to_git() {
         assert!(found.iter().any(|path| path.ends_with("repo/left")), "{found:?}");
         let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().to_lowercase();
         assert!(!found.iter().any(|path| name(path).trim_end() == ".git"), "{found:?}");
+        // Their other parts are in directories with names that some file systems merge.
+        for head in ["repo/g/HEAD", "repo/h\\HEAD"] {
+            let renamed = format!("{head}.not-a-repository");
+            assert!(found.iter().any(|path| path.ends_with(&renamed)), "{renamed}: {found:?}");
+        }
         held(AttackRow::RepositoryInResults, who);
     }
 }

@@ -11,7 +11,7 @@ const DEPLOY: &str = "deploy-value-of-the-run-5521";
 const FORGE: &str = "forge-value-of-the-run-8890";
 const MADE_UP: &str = "a8Fk2LmQ9xZt4RvW7bNc1YpS3dGh6JuE0oTi";
 
-/// Plain, in base64, in hexadecimal, in a URL, and split over two lines.
+/// Plain, in base64, in hexadecimal, in a URL; over several lines, with spaces, as numbers, with escapes, in part, twice encoded.
 const SAYS: &str = "#!/bin/sh
 echo \"deploy $DEPLOY_TOKEN forge $FORGE\"
 printf %s \"$DEPLOY_TOKEN\" | base64
@@ -19,6 +19,16 @@ printf 'user:%s' \"$FORGE\" | base64
 printf %s \"$DEPLOY_TOKEN\" | od -An -tx1 | tr -d ' \\n'; echo
 echo \"https://x:$DEPLOY_TOKEN@forge.test/\" >&2
 echo \"made ghp_$MADE\"
+printf %s \"$DEPLOY_TOKEN\" | fold -w 5; echo
+printf %s \"$FORGE\" | sed 's/./&\\n/g'
+printf %s \"$DEPLOY_TOKEN\" | base64 | fold -w 7; echo
+printf %s \"$FORGE\" | od -An -v -tx1
+printf %s \"$FORGE\" | od -An -v -tu1 -w4
+printf '%s' \"$FORGE\" | sed 's/-/\\\\x2d/g'; echo
+printf '%s' \"$DEPLOY_TOKEN\" | sed 's/e/%65/g'; echo
+printf '%s' \"$DEPLOY_TOKEN\" | cut -c2-; echo
+printf '%s' \"$FORGE\" | base64 | base64
+printf '%s' \"$FORGE\" | tr a-z A-Z; echo
 ";
 
 fn is_clean(place: &Path) {
@@ -40,6 +50,17 @@ fn check(name: &str, text: &str) {
         [DEPLOY, FORGE, "ZGVwbG95LXZhbHVlLW9mLXRoZS1ydW4tNTUyMQ", "dXNlcjpmb3JnZS12YWx1ZS1v", &hex, MADE_UP];
     for form in forms {
         assert!(!text.contains(form), "{name} shows {form}:\n{text}");
+    }
+    // Without what broke it, escaped it or made it a list.
+    let plain = text.replace("\\x2d", "-").replace("%65", "e").replace("\\n", "\n").to_lowercase();
+    let joined: String = plain.chars().filter(|c| !c.is_whitespace() && !"\",".contains(*c)).collect();
+    let numbers: String = FORGE.bytes().map(|byte| byte.to_string()).collect();
+    let hex: String = FORGE.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let twice = "wm05evoyvxrkbuzzzfdvdg";
+    let encoded = "zgvwbg95lxzhbhvllw9mlxroz";
+    let parts = [&DEPLOY[2..20], &FORGE[2..20], encoded, &numbers[..30], &hex[..30], twice];
+    for part in parts {
+        assert!(!joined.contains(part), "{name} shows {part}:\n{text}");
     }
 }
 

@@ -120,6 +120,38 @@ fn a_pull_request_of_another_ci_needs_a_reference() {
     assert_eq!(world.run(&["check", "triage"]).code, 4, "only a commit is a base");
 }
 
+/// A CI that is not known says nothing about pull requests; the default branch of the remote is the only one that is trusted.
+#[test]
+fn an_unknown_ci_needs_a_reference_outside_the_default_branch() {
+    let (world, base) = pull_request();
+    assert!(world.run(&["list"]).out.contains("added"), "no CI");
+    let world = world.env("CI", "true");
+    let ran = world.run(&["check", "triage"]);
+    assert!(
+        ran.code == 4 && ran.err.contains("CI is set") && ran.err.contains("--config-ref"),
+        "{}",
+        ran.all()
+    );
+    assert_eq!(model(&world, &["--config-ref", &base]), "base");
+    assert!(world.run(&["list", "--config-ref", "worktree"]).out.contains("added"));
+    git(&world, &["checkout", "-q", "--detach"]);
+    assert_eq!(world.run(&["list"]).code, 4, "a detached head");
+    git(&world, &["update-ref", "refs/remotes/origin/main", "HEAD"]);
+    assert!(world.run(&["list"]).out.contains("added"), "merged");
+    git(&world, &["update-ref", "refs/remotes/origin/trunk", &base]);
+    git(&world, &["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/trunk"]);
+    assert_eq!(world.run(&["list"]).code, 4, "the remote names another default branch");
+    for name in ["refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/trunk"] {
+        git(&world, &["update-ref", "--no-deref", "-d", name]);
+    }
+    assert_eq!(world.run(&["list"]).code, 4, "a detached head of a repository without remotes");
+    git(&world, &["checkout", "-q", "-b", "own"]);
+    assert!(world.run(&["list"]).out.contains("added"), "a branch of a repository without remotes");
+    let world = world.env("CI", "false");
+    git(&world, &["checkout", "-q", "--detach"]);
+    assert!(world.run(&["list"]).out.contains("added"), "no CI");
+}
+
 #[test]
 fn a_base_that_was_not_fetched_is_missing() {
     let (world, _) = pull_request();

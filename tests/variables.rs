@@ -160,6 +160,88 @@ fn the_placeholder_wins_without_privileges_too() {
     placeholders_win(Who::User);
 }
 
+const START_FILES: &str = "agent: agents/triage.md
+runtime: native
+output_schema: schemas/triage.json
+providers: [model, forge]
+host_files:
+  - {src: files/profile, dest: /sandbox/.profile}
+  - {src: files/bashrc, dest: /sandbox/.bashrc}
+  - {src: files/profile, dest: /etc/profile.d/tools.sh}
+  - {src: '${HOST_FILE}', dest: /sandbox/.bash_profile}
+security: {sandbox_hooks: {tirith: {enabled: false}}, host_scanners: {secret_redactor: false}}
+";
+
+/// Login shells, an interactive one, and one that reads the file of all users.
+const SHELLS: &str = r#"
+for shell in 'sh -l' 'bash -l' 'bash -i'; do
+    $shell -c 'echo "$0: $FORGE_TOKEN|${MODEL_KEY-unset}|$OTHER"' 2>/dev/null
+done
+sh -c '. /etc/profile.d/tools.sh; echo "$0: $FORGE_TOKEN|${MODEL_KEY-unset}|$OTHER"'
+cut -c1-40 /sandbox/.bash_profile /sandbox/.fullsend/start-files/sandbox/.bash_profile
+"#;
+
+fn start_files_set_no_credential(who: Who) {
+    let world = world(START_FILES, SHELLS);
+    // No form of these is recognised: the shell computes the value.
+    let computed =
+        "x=secret-va; export FORGE_TOKEN=\"forge-${x}lue-4410\" MODEL_KEY=\"model-${x}lue-9921\" OTHER=set\n";
+    world.write("repo/.fullsend/files/profile", computed);
+    world.write("repo/.fullsend/files/bashrc", format!("{computed}return 0\nexport FORGE_TOKEN=never\n"));
+    world.write("home/b.env", format!("export OTHER={VALUE}\n. /sandbox/.profile\n"));
+    let Some(ran) = world.run_as(who, &["run", "triage"]) else { return };
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let report = report(&world);
+    assert!(!report.contains("secret-value") && !report.contains("never"), "{report}");
+    let shells: Vec<&str> = report.lines().filter(|line| line.contains('|')).collect();
+    assert_eq!(shells.len(), 4, "{report}");
+    for shell in shells {
+        assert!(shell.contains(": openshell:resolve:env:") && shell.contains("|unset|"), "{report}");
+        assert!(shell.ends_with("|set"), "the rest of the file counts: {report}");
+    }
+    let found =
+        events(&directory(&world)).into_iter().filter(|event| event["rule"] == "credential_in_variable");
+    let places: Vec<String> = found.map(|event| event["place"].as_str().unwrap().to_owned()).collect();
+    assert!(places.iter().any(|place| place == "/sandbox/.bash_profile"), "{places:?}");
+    let exceptions = fs::read_to_string(directory(&world).join("run.json")).unwrap();
+    assert!(!exceptions.contains("delivers the credential"), "{exceptions}");
+}
+
+#[test]
+fn a_start_file_of_a_shell_sets_no_credential() {
+    start_files_set_no_credential(Who::Caller);
+}
+
+#[test]
+fn a_start_file_of_a_shell_sets_no_credential_without_privileges_either() {
+    start_files_set_no_credential(Who::User);
+}
+
+/// `agent_input` is no way in: a value there stops the run, however it is written.
+#[test]
+fn an_input_directory_brings_no_credential() {
+    let harness = "agent: agents/triage.md\nruntime: native\noutput_schema: schemas/triage.json\nproviders: [model, forge]\nagent_input: ${INPUT}\n";
+    for (name, text) in [
+        ("plain", VALUE.to_owned()),
+        ("base64", ENCODED.to_owned()),
+        ("lines", "forge-se\ncret-val\nue-4410\n".to_owned()),
+        ("escaped", VALUE.replace('-', "\\x2d")),
+    ] {
+        let world = world(harness, "true");
+        world.write(&format!("input/deep/{name}.txt"), format!("a file\n{text}\n"));
+        let input = world.path("input");
+        let world = world.env("INPUT", input.to_str().unwrap());
+        let ran = world.run(&["run", "triage"]);
+        assert_ne!(ran.code, 0, "{name}");
+        assert!(
+            ran.err.contains("contains the credential FORGE_TOKEN of a provider")
+                && ran.err.contains(&format!("deep/{name}.txt")),
+            "{}",
+            ran.err
+        );
+    }
+}
+
 /// The one exception.
 #[test]
 fn a_real_value_enters_only_in_a_named_host_file_and_is_recorded() {

@@ -107,3 +107,37 @@ fn a_script_speaks_to_the_ci() {
     let ran = world.run(&["run", "triage"]);
     assert!(ran.err.contains("| ::notice::posted\n") && !ran.err.contains(value), "{}", ran.err);
 }
+
+/// What was said in a session, and who said it, as every command of sessions prints it.
+#[test]
+fn the_words_in_a_session_are_no_commands() {
+    let world = World::with_harness();
+    let created = world.run(&["session", "create", "--agent", "triage", "--label", "a ##[add-mask]label"]);
+    let id: serde_json::Value = serde_json::from_str(&created.out).unwrap();
+    let id = id["id"].as_str().unwrap().to_owned();
+    assert_eq!(world.run(&["session", "send", &id, WORDS]).code, 0);
+    assert_eq!(world.run(&["session", "interrupt", &id, "--note", WORDS]).code, 0);
+    let world = world.env("CI", "true");
+    for arguments in [
+        &["session", "show", &id][..],
+        &["session", "show", &id, "--json"],
+        &["session", "list"],
+        &["session", "list", "--json"],
+        &["session", "events", &id],
+        &["session", "events", &id, "--json"],
+        &["session", "export", &id, "--output", "-"],
+    ] {
+        let ran = world.run(arguments);
+        assert_eq!(ran.code, 0, "{arguments:?}: {}", ran.err);
+        none(&arguments.join(" "), &ran);
+    }
+    let bundle = world.run(&["session", "export", &id, "--output", "-"]).out;
+    assert!(bundle.contains("add-mask"), "{bundle}");
+    let bundle = world.write("bundle", bundle);
+    let other = World::with_harness();
+    let imported = other.run(&["session", "import", bundle.to_str().unwrap()]);
+    assert_eq!(imported.code, 0, "its digest is that of what was written: {}", imported.err);
+    let said = other.run(&["session", "events", &id]).out;
+    let first: serde_json::Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
+    assert!(first.to_string().contains("##[add-mask]i"), "{first}");
+}

@@ -2,7 +2,7 @@
 
 use super::admission::AdmittedConnection;
 use super::body_rules::BodyRules;
-use super::form_method::FormMethodCheck;
+use super::form_method::{FormMethodCheck, MethodDecision};
 use super::outgoing_check;
 use super::readings;
 use super::record::ConnectionRecord;
@@ -113,15 +113,21 @@ pub(super) fn decide_path(
         (None, Some(cause)) => record.allowed(locate(&cause)),
         (None, None) => {}
     }
-    let may_have = |method: &str| {
+    let decide_method = |method: &str| {
         let action = RequestAction::Http(method);
         let operations = &Operations::default();
-        paths.iter().all(|path| {
+        let decisions = paths.iter().map(|path| {
             let request = policy::InspectedRequest { action, path, query: &parsed, operations };
-            !matches!(proxy.defences.decide(admitted, &request), PolicyDecision::Deny(_))
-        })
+            match proxy.defences.decide(admitted, &request) {
+                PolicyDecision::Allow(_) => MethodDecision::Allowed,
+                PolicyDecision::Audit(_) => MethodDecision::Audited,
+                PolicyDecision::Deny(_) => MethodDecision::Denied,
+            }
+        });
+        decisions.max().unwrap_or(MethodDecision::Denied)
     };
     let mut decided = DecidedRequest::new(canonical.as_str(), query, &paths);
-    decided.form_check = FormMethodCheck::new(head, may_have)?.map(Box::new);
+    decided.form_check = FormMethodCheck::new(head, decide_method)?.map(Box::new);
+    record.audit_by(decided.form_check.as_deref().and_then(FormMethodCheck::audited));
     Ok(decided)
 }

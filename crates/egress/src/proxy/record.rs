@@ -1,6 +1,7 @@
 //! The record of one connection or request: filled in while it happens, emitted as one event when it is over, however it
 //! ends.
 
+use super::form_method::AuditedMethod;
 use super::refusal::Refusal;
 use crate::event::{
     ConnectionDecision, ConnectionEvent, EgressEvent, OnEvent, ProxyMode, RequestedOperation,
@@ -10,12 +11,17 @@ use policy::Operation;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// The longest method in an event; the client chooses it.
+const MAX_METHOD: usize = 64;
+
 /// Emits its event when it is dropped, so that nothing ends without one.
 pub(super) struct ConnectionRecord {
     event: ConnectionEvent,
     started: Instant,
     on_event: OnEvent,
     discarded: bool,
+    /// A method that the body names, if the endpoint only audits.
+    in_body: Option<AuditedMethod>,
 }
 
 impl ConnectionRecord {
@@ -41,7 +47,13 @@ impl ConnectionRecord {
             bytes_in: 0,
             duration_ms: 0,
         };
-        Self { event, started: Instant::now(), on_event: Arc::clone(on_event), discarded: false }
+        Self {
+            event,
+            started: Instant::now(),
+            on_event: Arc::clone(on_event),
+            discarded: false,
+            in_body: None,
+        }
     }
 
     /// No event: other records cover it, such as those of the connection's requests.
@@ -61,7 +73,7 @@ impl ConnectionRecord {
     }
 
     pub(super) fn request(&mut self, method: &str, path: &str) {
-        self.event.method = Some(method.to_owned());
+        self.event.method = Some(method.chars().take(MAX_METHOD).collect());
         self.event.path = Some(path.to_owned());
     }
 
@@ -74,6 +86,11 @@ impl ConnectionRecord {
     pub(super) fn audited(&mut self, refusal: &Refusal) {
         self.explain(refusal);
         self.event.decision = ConnectionDecision::Audited;
+    }
+
+    /// Audited if the body names such a method: it is read after the decision.
+    pub(super) fn audit_by(&mut self, in_body: Option<&AuditedMethod>) {
+        self.in_body = in_body.cloned();
     }
 
     pub(super) fn refused(&mut self, refusal: &Refusal) {
@@ -114,6 +131,12 @@ impl Drop for ConnectionRecord {
     fn drop(&mut self) {
         if self.discarded {
             return;
+        }
+        let in_body = self.in_body.take();
+        if let (ConnectionDecision::Allowed, Some(refusal)) =
+            (self.event.decision, in_body.as_ref().and_then(|method| method.get()))
+        {
+            self.audited(refusal);
         }
         // This replaces an earlier decision: our own fault must not look like the server's.
         if std::thread::panicking() {

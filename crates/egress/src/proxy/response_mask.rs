@@ -57,6 +57,8 @@ impl ResponseMask {
             let names: Vec<String> = fields.iter().map(|(name, _)| name.to_owned()).collect();
             names.iter().filter(|name| self.holds_value(name)).for_each(|name| fields.remove(name));
             fields.iter_mut().for_each(|(_, value)| redactors.contents.mask_in_place(value));
+            let mut values: Vec<&mut [u8]> = fields.iter_mut().map(|(_, value)| &mut value[..]).collect();
+            mask_together(redactors, &mut values);
         }
     }
 
@@ -73,9 +75,11 @@ impl ResponseMask {
         for name in names {
             headers.remove(name);
         }
-        for value in headers.values_mut() {
-            let mut bytes = value.as_bytes().to_vec();
-            self.mask_whole(&mut bytes);
+        let Some(redactors) = &self.redactors else { return };
+        let mut masked: Vec<Vec<u8>> = headers.values().map(|value| value.as_bytes().to_vec()).collect();
+        masked.iter_mut().for_each(|value| redactors.contents.mask_in_place(value));
+        mask_together(redactors, &mut masked.iter_mut().map(|value| &mut value[..]).collect::<Vec<_>>());
+        for (value, bytes) in headers.values_mut().zip(masked) {
             if bytes != value.as_bytes() {
                 // Asterisks are valid in every header.
                 *value = HeaderValue::from_bytes(&bytes).unwrap_or(HeaderValue::from_static("*"));
@@ -107,6 +111,17 @@ impl ResponseMask {
 
     pub(super) fn has_held_bytes(&self) -> bool {
         self.body.has_held_bytes()
+    }
+}
+
+/// Overwrites values that are divided over several headers.
+fn mask_together(redactors: &ResponseRedactors, values: &mut [&mut [u8]]) {
+    let mut all = values.concat();
+    redactors.contents.mask_in_place(&mut all);
+    let mut at = 0;
+    for value in values {
+        value.copy_from_slice(&all[at..at + value.len()]);
+        at += value.len();
     }
 }
 

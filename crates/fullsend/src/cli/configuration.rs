@@ -150,7 +150,11 @@ impl ConfigurationOptions {
             Some(given) => Some(given.clone()),
             None => match detect_forge() {
                 Some(forge) => trusted_base::reference(forge, &variable, top.is_some())?,
-                None => trusted_base::refuse_other_ci(&variable).map(|()| None)?,
+                None => {
+                    // What git cannot read may be anything.
+                    let may_be = || top.is_some_and(|top| trusted::may_be_pull_request(top).unwrap_or(true));
+                    trusted_base::refuse_other_ci(&variable, may_be).map(|()| None)?
+                }
             },
         };
         let Some(reference) = reference else { return Ok(None) };

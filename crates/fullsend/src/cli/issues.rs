@@ -8,6 +8,7 @@ use super::always_json::AlwaysJson;
 use super::exit::{Exit, Failure};
 use super::forge_options::{Place, TextOptions, TrackerName, failed};
 use super::post_comment;
+use crate::render::workflow_commands::neutralise_json;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -68,7 +69,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
             let tracker = place.tracker(*tracker, project, number)?;
             let issue = tracker.issue().map_err(|error| failed(&error))?;
             let text = serde_json::to_string_pretty(&issue).unwrap_or_default();
-            writeln!(std::io::stdout().lock(), "{text}")?;
+            writeln!(std::io::stdout().lock(), "{}", neutralise_json(&text))?;
             Ok(Exit::Done)
         }
         IssueCommand::PostComment(PostOptions { issue, marker, result }) => {

@@ -39,6 +39,18 @@ const PULL_REQUEST_VARIABLES: &[&str] = &[
     "APPVEYOR_PULL_REQUEST_NUMBER",
 ];
 
+/// What these CIs set in every build. Without a variable of a pull request, it is none.
+const OTHER_CIS: &[&str] = &[
+    "JENKINS_URL",
+    "TF_BUILD",
+    "BITBUCKET_BUILD_NUMBER",
+    "BUILDKITE",
+    "CIRCLECI",
+    "DRONE",
+    "TRAVIS",
+    "APPVEYOR",
+];
+
 /// The variables of the CI.
 type Variables<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
@@ -66,18 +78,27 @@ pub fn reference(
     }
 }
 
-/// Stops in a pull request of a CI that does not name its base in a way that can be trusted.
-pub fn refuse_other_ci(variable: &Variables<'_>) -> Result<(), Failure> {
-    let is_set = |name: &&&str| variable(name).is_some_and(|value| !matches!(value.as_str(), "" | "false"));
-    match PULL_REQUEST_VARIABLES.iter().find(is_set) {
-        None => Ok(()),
-        Some(name) => {
-            let message = format!(
-                "{name} says that this is a pull request, and this CI names no base that can be trusted"
-            );
-            Err(Failure::new(Exit::Missing, message).help(HELP))
-        }
+/// Stops in a pull request of a CI that does not name its base in a way that can be trusted. In a CI that is not known,
+/// everything outside the default branch may be one; `may_be_pull_request` looks at the repository.
+pub fn refuse_other_ci(
+    variable: &Variables<'_>,
+    may_be_pull_request: impl FnOnce() -> bool,
+) -> Result<(), Failure> {
+    let is_set =
+        |name: &&str| variable(name).is_some_and(|value| !matches!(value.as_str(), "" | "false" | "0"));
+    if let Some(name) = PULL_REQUEST_VARIABLES.iter().find(|name| is_set(name)) {
+        let message =
+            format!("{name} says that this is a pull request, and this CI names no base that can be trusted");
+        return Err(Failure::new(Exit::Missing, message).help(HELP));
     }
+    let says_none = |name: &&str| variable(name).is_some();
+    let is_known = PULL_REQUEST_VARIABLES.iter().any(says_none) || OTHER_CIS.iter().any(is_set);
+    if is_set(&"CI") && !is_known && may_be_pull_request() {
+        let message = "CI is set, this CI is not known, and the checked-out commit is not on the default branch of \
+                       `origin`: it can be a pull request";
+        return Err(Failure::new(Exit::Missing, message).help(HELP));
+    }
+    Ok(())
 }
 
 fn on_github(event: Option<&str>, variable: &Variables<'_>) -> Result<Option<String>, Failure> {

@@ -23,6 +23,8 @@ pub const MAX_LINE_BYTES: u64 = 4 << 20;
 
 /// An event longer than this has its long texts and lists shortened before it is written.
 const MAX_EVENT_BYTES: usize = 256 << 10;
+/// The longest name of a tool, and id of a call.
+const MAX_NAME_BYTES: usize = 256;
 /// How many bytes of a text and entries of a list stay. The limits are tried in order until the event is short enough.
 const SHORTENINGS: [(usize, usize); 3] = [(4 << 10, 50), (256, 20), (64, 4)];
 
@@ -127,7 +129,8 @@ impl Emitter {
             Some(redactor) => redacted(event, redactor),
             None => event,
         };
-        let (envelope, line) = chain(bounded(event), log.seq + 1, log.head.clone(), Moment::now());
+        let (envelope, line) =
+            chain(bounded(with_short_names(event)), log.seq + 1, log.head.clone(), Moment::now());
         if let Err(error) = log.file.write_all(&line) {
             log.failure.get_or_insert(error);
             return;
@@ -159,9 +162,39 @@ impl Emitter {
 /// A secret may be in any text of an event. It is masked here, so that no caller can forget it.
 fn redacted(event: RunEvent, redactor: &Redactor) -> RunEvent {
     let text = serde_json::to_string(&event).unwrap_or_default();
-    match redactor.redact_json(&text) {
-        Cow::Borrowed(_) => event,
-        Cow::Owned(clean) => serde_json::from_str(&clean).unwrap_or(event),
+    let clean = match redactor.redact_json(&text) {
+        Cow::Borrowed(same) if same == text => return event,
+        clean => clean,
+    };
+    let overwritten = || {
+        let mut bytes = text.clone().into_bytes();
+        redactor.mask_in_place(&mut bytes);
+        serde_json::from_slice(&bytes).ok()
+    };
+    // A value that is a word of our own format is no secret.
+    serde_json::from_str(&clean).ok().or_else(overwritten).unwrap_or(event)
+}
+
+/// The agent or its model chooses the names and ids of calls.
+fn with_short_names(mut event: RunEvent) -> RunEvent {
+    match &mut event {
+        RunEvent::ToolStarted { call, tool, .. } | RunEvent::ToolDenied { call, tool, .. } => {
+            shorten_name(call);
+            shorten_name(tool);
+        }
+        RunEvent::HookMissing { call, .. } | RunEvent::ToolFinished { call, .. } => shorten_name(call),
+        _ => {}
+    }
+    event
+}
+
+/// Two names that start alike stay two names.
+fn shorten_name(name: &mut String) {
+    if name.len() > MAX_NAME_BYTES {
+        let digest = sha256(name.as_bytes());
+        name.truncate(name.floor_char_boundary(MAX_NAME_BYTES / 2));
+        name.push_str("… ");
+        name.push_str(&digest);
     }
 }
 
@@ -361,6 +394,41 @@ mod tests {
 
         std::fs::write(&path, format!("{}\n{}{}\n", lines[0], &lines[1][..40], lines[2])).unwrap();
         assert!(matches!(read(&path), Err(LogError::NotAnEvent { line: 2, .. })), "torn in the middle");
+    }
+
+    #[test]
+    fn names_and_ids_of_calls_are_short_and_stay_different() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("events.jsonl");
+        let emitter = Emitter::create(&path, |_| {}).unwrap();
+        for end in ["a", "b"] {
+            let call = format!("{}{end}", "é".repeat(5_000));
+            emitter.emit(RunEvent::ToolFinished { iteration: 1, call, is_error: false, bytes: 1 });
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.len() < 2_000, "{}", text.len());
+        let ids: std::collections::BTreeSet<&str> =
+            text.lines().filter_map(|line| line.split("\"call\":").nth(1)).collect();
+        assert_eq!(ids.len(), 2, "{text}");
+    }
+
+    /// Arguments, lines, and other parts of a value in one event.
+    #[test]
+    fn a_value_over_several_texts_is_masked() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("events.jsonl");
+        let emitter = Emitter::create(&path, |_| {}).unwrap();
+        emitter.keep_secret(Redactor::with_known([("KEY", "Kw9-correct/horse+Zq7")]).unwrap().known_only());
+        emitter.emit(RunEvent::ToolDenied {
+            call: "1".to_owned(),
+            tool: "Kw9-corr\nect/ho\nrse+Zq7".to_owned(),
+            reason: "Kw9-c\\u006frrect/horse+Zq7".to_owned(),
+        });
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(
+            text.contains("tool_denied") && !text.contains("rect") && !text.contains("rse+Zq7"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -1,33 +1,44 @@
 //! What git recognises as a repository, on any file system: names that some file system treats as `.git`, and bare
-//! repositories. Git runs what a repository's configuration names, so neither may reach the host from inside the
-//! sandbox.
+//! repositories, also such whose parts are in several directories that a file system merges. Git runs what a repository's
+//! configuration names, so neither may reach the host from inside the sandbox.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
 use sandbox::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, walk_directory};
+use unicode_normalization::UnicodeNormalization;
 
-/// Whether some file system treats this name as `.git`. Case is folded (APFS, NTFS, ext4), invisible characters are
-/// dropped (HFS+, ext4), and so is what NTFS ignores: a stream's name, and dots and spaces at the end. `git~1` is its
-/// short name.
+/// Whether some file system treats this name as `.git`; `git~1` is its short name.
 pub fn is_dot_git(name: &OsStr) -> bool {
-    let name = String::from_utf8_lossy(name.as_encoded_bytes());
-    // NTFS also separates parts of a path by a backslash.
-    name.split('\\').any(|part| {
-        let folded = folded(part);
-        folded == ".git" || folded.strip_prefix("git~").is_some_and(is_number)
-    })
+    parts(name).iter().any(|part| part == ".git" || part.strip_prefix("git~").is_some_and(is_number))
 }
 
-/// The name as the most lenient file system compares it.
+/// The names in a path that some file system sees in one name: NTFS also separates them by a backslash.
+fn parts(name: &OsStr) -> Vec<String> {
+    String::from_utf8_lossy(name.as_encoded_bytes()).split('\\').map(folded).collect()
+}
+
+/// The name as the most lenient file system compares it. Case is folded (APFS, NTFS, ext4), accents are separated (HFS+,
+/// APFS, ext4), invisible characters are dropped (HFS+, ext4), and so is what NTFS ignores: a stream's name, and dots and
+/// spaces at the end.
 fn folded(name: &str) -> String {
-    let lower = name.chars().filter(|c| !is_ignorable(*c)).flat_map(char::to_lowercase);
-    // The long s (ſ) is lower case already, but file systems treat it as `s`.
-    let lower: String = lower.map(|c| if c == '\u{17f}' { 's' } else { c }).collect();
+    let visible = name.chars().filter(|c| !is_ignorable(*c));
+    // First upper case, so that letters with two lower cases become one, such as `s` and `ſ`.
+    let upper = visible.nfd().flat_map(char::to_uppercase);
+    let lower: String = upper.flat_map(char::to_lowercase).collect();
+    if lower == ".." {
+        return lower;
+    }
     lower.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']).to_owned()
+}
+
+/// Whether this may be the short name that NTFS gives to another one, such as `abcdef~1` and `abcdef~1.git`.
+fn is_short(folded: &str) -> bool {
+    let stem = folded.split('.').next().unwrap_or(folded);
+    stem.rsplit_once('~').is_some_and(|(_, number)| is_number(number))
 }
 
 fn is_number(text: &str) -> bool {
@@ -59,36 +70,102 @@ fn is_ignorable(c: char) -> bool {
 }
 
 /// The names in one directory, as far as they matter to git.
-#[derive(Debug, Default)]
-pub struct DirectoryNames {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct DirectoryNames {
     has_head: bool,
     has_data: bool,
 }
 
 impl DirectoryNames {
-    pub fn add(&mut self, name: &OsStr) {
-        self.has_head |= is_named(name, "head");
-        self.has_data |= ["objects", "refs", "commondir"].iter().any(|known| is_named(name, known));
+    /// What one name adds, as file systems compare it.
+    fn of(folded: &str) -> Self {
+        let has_data = ["objects", "refs", "commondir"].contains(&folded)
+            || folded.strip_prefix("common~").is_some_and(is_number);
+        Self { has_head: folded == "head", has_data }
+    }
+
+    fn with(self, other: Self) -> Self {
+        Self { has_head: self.has_head || other.has_head, has_data: self.has_data || other.has_data }
     }
 
     /// Whether git recognises the directory as a repository, bare or of a linked worktree. Stricter than git, which
     /// wants `HEAD` with `objects` and `refs`, or with `commondir`.
-    pub fn is_repository(&self) -> bool {
+    fn is_repository(self) -> bool {
         self.has_head && self.has_data
     }
 }
 
-impl<'a> FromIterator<&'a OsStr> for DirectoryNames {
-    fn from_iter<T: IntoIterator<Item = &'a OsStr>>(names: T) -> Self {
-        let mut all = Self::default();
-        names.into_iter().for_each(|name| all.add(name));
-        all
+/// Looks for repositories among the paths of a tree. Directories that some file system merges, such as `b` and `B`, count as
+/// one.
+#[derive(Debug, Default)]
+pub struct RepositoryFinder {
+    directories: BTreeMap<Vec<String>, DirectoryNames>,
+    /// What directories with short names have: such a name can mean any other directory.
+    in_short: DirectoryNames,
+}
+
+impl RepositoryFinder {
+    /// Adds a path below the top, whose directories were added before. Whether git now recognises a repository, or the name
+    /// as `.git`.
+    pub fn add(&mut self, path: &Path) -> bool {
+        let Some(name) = path.file_name() else { return false };
+        let mut found = is_dot_git(name);
+        for (directory, names) in self.places(path) {
+            found |= self.add_names(directory, names);
+        }
+        found
+    }
+
+    /// The directories that the path is in, where its name matters there: each that a backslash ends, too.
+    fn places(&self, path: &Path) -> Vec<(Vec<String>, DirectoryNames)> {
+        let Some(name) = path.file_name() else { return Vec::new() };
+        let last = parts(name);
+        let matters = |part: &String| DirectoryNames::of(part) != DirectoryNames::default();
+        if !last.iter().any(matters) {
+            return Vec::new();
+        }
+        let above = path.parent().into_iter().flat_map(Path::components);
+        let mut directory: Vec<String> = Vec::new();
+        above.flat_map(|part| parts(part.as_os_str())).for_each(|part| enter(&mut directory, part));
+        let mut places = Vec::new();
+        for part in last {
+            places.extend(matters(&part).then(|| (directory.clone(), DirectoryNames::of(&part))));
+            enter(&mut directory, part);
+        }
+        places
+    }
+
+    fn add_names(&mut self, directory: Vec<String>, names: DirectoryNames) -> bool {
+        let is_short = directory.iter().any(|part| is_short(part));
+        let known = self.directories.entry(directory).or_default();
+        *known = known.with(names);
+        let known = *known;
+        if is_short {
+            self.in_short = self.in_short.with(names);
+            return self.directories.values().any(|other| other.with(self.in_short).is_repository());
+        }
+        known.with(self.in_short).is_repository()
+    }
+
+    /// Whether a name of this path makes one of the directories a repository.
+    fn is_head_of_repository(&self, path: &Path) -> bool {
+        let is_repository = |directory: &Vec<String>| {
+            let names = self.directories.get(directory).copied().unwrap_or_default();
+            let is_short = directory.iter().any(|part| is_short(part));
+            let elsewhere =
+                self.directories.values().any(|other| is_short && names.with(*other).is_repository());
+            names.with(self.in_short).is_repository() || elsewhere
+        };
+        self.places(path).iter().any(|(directory, names)| names.has_head && is_repository(directory))
     }
 }
 
-/// Whether some file system treats `name` as `known`, which is in lower case.
-fn is_named(name: &OsStr, known: &str) -> bool {
-    folded(&name.to_string_lossy()) == known
+fn enter(directory: &mut Vec<String>, part: String) {
+    match part.as_str() {
+        "" => {}
+        ".." => drop(directory.pop()),
+        _ => directory.push(part),
+    }
 }
 
 const MAX_ENTRIES: usize = 1_000_000;
@@ -100,24 +177,25 @@ const SUFFIX: &str = ".not-a-repository";
 pub fn defuse(root: &Path) -> io::Result<usize> {
     let mut names: Vec<PathBuf> = Vec::new();
     let mut heads: Vec<PathBuf> = Vec::new();
-    let mut with_data: BTreeSet<PathBuf> = BTreeSet::new();
+    let mut finder = RepositoryFinder::default();
     let limits = WalkLimits { entries: MAX_ENTRIES, depth: MAX_DEPTH, unreadable: Unreadable::Fail };
     let walked = walk_directory(root, limits, &mut |entry: &TreeEntry<'_>| {
-        let mut alone = DirectoryNames::default();
-        alone.add(entry.name);
+        let is_directory = entry.kind == FileType::Directory;
         if is_dot_git(entry.name) {
             names.push(entry.path.to_path_buf());
+            return Ok(Descend::Yes);
         }
-        if alone.has_head && entry.kind != FileType::Directory {
+        let places = finder.places(entry.path);
+        if !is_directory && places.iter().any(|(_, names)| names.has_head) {
             heads.push(entry.path.to_path_buf());
         }
-        if alone.has_data {
-            with_data.extend(entry.path.parent().map(Path::to_path_buf));
+        for (directory, names) in places {
+            finder.add_names(directory, names);
         }
         Ok(Descend::Yes)
     });
     walked.map_err(WalkError::into_io)?;
-    heads.retain(|head| head.parent().is_some_and(|directory| with_data.contains(directory)));
+    heads.retain(|head| finder.is_head_of_repository(head));
     names.extend(heads);
     // The deepest first, so that the paths of the others stay valid.
     names.sort_by_key(|path| std::cmp::Reverse(path.components().count()));
@@ -177,9 +255,10 @@ mod tests {
 
     #[test]
     fn a_directory_with_a_head_and_data_is_a_repository() {
-        let check = |names: &[&str], expected: bool| {
-            let found: DirectoryNames = names.iter().map(OsStr::new).collect();
-            assert_eq!(found.is_repository(), expected, "{names:?}");
+        let check = |paths: &[&str], expected: bool| {
+            let mut finder = RepositoryFinder::default();
+            let found = paths.iter().filter(|path| finder.add(Path::new(path))).count();
+            assert_eq!(found > 0, expected, "{paths:?}");
         };
         check(&["HEAD", "objects", "refs"], true);
         check(&["head", "OBJECTS", "Refs"], true);
@@ -188,6 +267,21 @@ mod tests {
         check(&["HEAD", "ref\u{17f}"], true);
         check(&["HEAD", "README.md"], false);
         check(&["objects", "refs"], false);
+        // Directories that some file system merges.
+        for other in ["B", "b.", "b ", "b::$INDEX_ALLOCATION", "b\u{200d}", "x/../b", "x\\..\\b", ".\\b"] {
+            check(&[&format!("{other}/HEAD"), "b/objects", "b/refs"], true);
+            check(&["b/HEAD", &format!("{other}/refs")], true);
+        }
+        check(&["b\\HEAD", "b\\objects\\x", "b/refs"], true);
+        check(&["a/b\\HEAD", "A/B/objects"], true);
+        check(&["caf\u{e9}/HEAD", "cafe\u{301}/refs"], true);
+        check(&["stra\u{df}e/HEAD", "STRASSE/refs"], true);
+        check(&["\u{3c2}/HEAD", "\u{3c3}/refs"], true);
+        check(&["a-long-name/HEAD", "A-LONG~1/refs"], true);
+        check(&["A-LONG~1/x/HEAD", "a-long-name/x/refs"], true);
+        check(&["b/HEAD", "b/COMMON~1"], true);
+        check(&["b/HEAD", "c/objects", "d/refs", "b/file~1"], false);
+        check(&["docs/HEAD", "src/refs/x", "backup~1/notes"], false);
     }
 
     #[test]
@@ -206,7 +300,10 @@ mod tests {
         for path in ["docs/HEAD", "docs/text", "HEAD", "refs/x", ".git.not-a-repository"] {
             write(path);
         }
-        assert_eq!(defuse(place.path()).unwrap(), 5);
+        for path in ["e/HEAD", "E/objects/x", "E./refs/x", "f\\HEAD", "F/refs/x"] {
+            write(path);
+        }
+        assert_eq!(defuse(place.path()).unwrap(), 7);
         assert_eq!(defuse(place.path()).unwrap(), 0);
         for path in [
             "a/.git.not-a-repository/HEAD.not-a-repository",
@@ -214,6 +311,8 @@ mod tests {
             "c/d.git/HEAD.not-a-repository",
             "docs/HEAD",
             "HEAD.not-a-repository",
+            "e/HEAD.not-a-repository",
+            "f\\HEAD.not-a-repository",
         ] {
             assert!(place.path().join(path).exists(), "{path}");
         }

@@ -252,6 +252,11 @@ impl Guard {
         self.judge.known.text_redactor().redact_bytes(bytes)
     }
 
+    /// Overwrites known values that are broken into lines.
+    pub fn mask_over_lines(&self, text: &[u8]) -> Vec<u8> {
+        self.judge.known.text_redactor().mask_over_lines(text)
+    }
+
     /// Redacts the next piece of a stream, with what was held back before. `None` ends the stream.
     pub fn redact_piece(&self, stream: &mut StreamRedactor, piece: Option<&[u8]>) -> String {
         let redactor = self.judge.known.text_redactor();

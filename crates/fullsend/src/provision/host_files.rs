@@ -1,6 +1,6 @@
 //! Files of the host that the harness names: read after the pre-script, which may have created them, and read-only
 //! inside. A file that contains a credential is delivered unchanged, and is an exception in the record; with `mask: true` its values are
-//! placeholders.
+//! placeholders. A start file of a shell sets variables, so it gets the placeholder too.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,14 @@ use serde_json::Value as Json;
 use super::env_files::EnvFileError;
 use super::placeholders::Placeholders;
 use super::quoting::Quoting;
-use super::{ProvisionError, RunContext, env_files, masked_file};
+use super::{ProvisionError, RunContext, env_files, masked_file, start_files};
 use crate::event::{InputKind, RunEvent};
 use crate::harness::Harness;
 use crate::harness::reference::LocalPath;
 use crate::harness::skills::HostFile;
 use crate::harness::template::Template;
 use crate::inputs::InputScanner;
+use crate::inputs::instruction_files::{Coverage, ScannedFile, walk};
 use crate::resolve::layers::LayerReadError;
 use crate::resolve::library::Library;
 use crate::resolve::variables::VariableLookup;
@@ -81,13 +82,29 @@ pub fn deliver(
     let scanner = InputScanner { guard: around.guard, emit: around.emit };
     let mut delivered = DeliveredFiles::default();
     for file in &harness.host_files.0 {
-        let mounted = mount(file, &mut delivered, placeholders, around).map_err(ProvisionError::HostFile)?;
-        if let Some(Mount { kind: MountKind::File { contents, .. }, target }) = &mounted {
-            scanner
-                .file(InputKind::HostFile, &target.to_string_lossy(), contents, Origin::Configuration)
-                .map_err(ProvisionError::Blocked)?;
+        let Some(contents) =
+            contents(file, &mut delivered, placeholders, around).map_err(ProvisionError::HostFile)?
+        else {
+            continue;
+        };
+        let target = target(file);
+        let scan = |contents: &[u8]| {
+            let found = scanner.file(InputKind::HostFile, &target, contents, Origin::Configuration);
+            found.map_err(ProvisionError::Blocked)
+        };
+        if start_files::is_start_file(&target) {
+            let text = placeholders.conceal(&target, &String::from_utf8_lossy(&contents));
+            scan(text.as_bytes())?;
+            delivered.mounts.extend(start_files::mounts(&target, &text, placeholders));
+        } else {
+            // Files of variables and masked files have placeholders already.
+            if !target.starts_with(VARIABLES) && file.mask != Some(true) {
+                note_credential(file, &contents, placeholders, around);
+            }
+            scan(&contents)?;
+            let kind = MountKind::File { contents, mode: 0o444 };
+            delivered.mounts.push(Mount { target: target.into(), kind });
         }
-        delivered.mounts.extend(mounted);
     }
     if let Some(input) = &harness.agent_input {
         let source = input_directory(&input.value, around.library, around.repository, around.variables)
@@ -95,6 +112,7 @@ pub fn deliver(
         scanner
             .directory(InputKind::AgentInput, "agent-input", &source, Origin::Issue, &[])
             .map_err(ProvisionError::Blocked)?;
+        refuse_credentials(&source, input.value.raw(), placeholders).map_err(ProvisionError::HostFile)?;
         let kind = MountKind::ReadOnly { source };
         delivered.mounts.push(Mount { target: paths::AGENT_INPUT.into(), kind });
     }
@@ -134,26 +152,27 @@ fn target(file: &HostFile) -> String {
     file.dest.as_str().replacen("/tmp/workspace", "/sandbox/workspace", 1)
 }
 
-fn mount(
+/// What the file becomes inside; `None` if it is missing, or needs a shell.
+fn contents(
     file: &HostFile,
     delivered: &mut DeliveredFiles,
     placeholders: &Placeholders<'_>,
     around: &RunContext<'_>,
-) -> Result<Option<Mount>, HostFileError> {
+) -> Result<Option<Vec<u8>>, HostFileError> {
     // The path of a source uses the host's values; the contents of a file use the sandbox's.
     let sources = around.variables;
-    let contents = match load(file, around.library, sources, &|name| placeholders.expand(name))? {
-        None => return Ok(None),
+    Ok(match load(file, around.library, sources, &|name| placeholders.expand(name))? {
+        None => None,
         Some(HostFileContents::Variables(found)) => {
             let found = placeholders.filter(file.dest.as_str(), found);
             let text = env_files::write(&found);
             delivered.variables.extend(found);
-            text.into_bytes()
+            Some(text.into_bytes())
         }
         Some(HostFileContents::Shell(text)) => {
             let source = file.src.raw().to_owned();
             delivered.shell_files.push(ShellFile { source, target: target(file), text });
-            return Ok(None);
+            None
         }
         Some(HostFileContents::Expanded(bytes) | HostFileContents::Verbatim(bytes))
             if file.mask == Some(true) =>
@@ -161,13 +180,30 @@ fn mount(
             let wrong = |why| HostFileError { field: "host_files", source: file.src.raw().to_owned(), why };
             let text = String::from_utf8(bytes)
                 .map_err(|_| wrong("is not text, and cannot be masked".to_owned()))?;
-            masked_file::mask(&text, placeholders).map_err(wrong)?.into_bytes()
+            Some(masked_file::mask(&text, placeholders).map_err(wrong)?.into_bytes())
         }
-        Some(HostFileContents::Expanded(bytes) | HostFileContents::Verbatim(bytes)) => {
-            note_credential(file, bytes, placeholders, around)
-        }
-    };
-    Ok(Some(Mount { target: target(file).into(), kind: MountKind::File { contents, mode: 0o444 } }))
+        Some(HostFileContents::Expanded(bytes) | HostFileContents::Verbatim(bytes)) => Some(bytes),
+    })
+}
+
+/// A credential enters by `host_files` alone.
+fn refuse_credentials(
+    directory: &Path,
+    source: &str,
+    placeholders: &Placeholders<'_>,
+) -> Result<(), HostFileError> {
+    walk(directory, Coverage::Everything, Origin::Issue, &mut |seen: ScannedFile<'_>| {
+        let Ok(bytes) = &seen.contents else { return Ok(()) };
+        let found = placeholders.found_in(&String::from_utf8_lossy(bytes)).into_iter().next();
+        found.map_or(Ok(()), |name| {
+            let why = format!(
+                "contains the credential {name} of a provider, in {}: a file with a credential enters by \
+                 `host_files` alone",
+                seen.path
+            );
+            Err(HostFileError { field: "agent_input", source: source.to_owned(), why })
+        })
+    })
 }
 
 /// `None`: the file is optional and missing. `sources` has the values for the path on the host, `values` those for the
@@ -257,13 +293,8 @@ fn expand(bytes: &[u8], mut quoting: Quoting, variables: VariableLookup<'_>) -> 
 }
 
 /// A credential that enters the sandbox as a file is an exception in the record, and its values are masked everywhere.
-fn note_credential(
-    file: &HostFile,
-    bytes: Vec<u8>,
-    placeholders: &Placeholders<'_>,
-    around: &RunContext<'_>,
-) -> Vec<u8> {
-    let text = String::from_utf8_lossy(&bytes);
+fn note_credential(file: &HostFile, bytes: &[u8], placeholders: &Placeholders<'_>, around: &RunContext<'_>) {
+    let text = String::from_utf8_lossy(bytes);
     let deliver = |what: String| {
         around.emit.emit(RunEvent::Exception {
             field: "host_files".to_owned(),
@@ -292,7 +323,6 @@ fn note_credential(
         // A value that is too short to be masked stays visible.
         drop(around.guard.add_known_value(format, &value));
     }
-    bytes
 }
 
 /// A JSON document is parsed, so that values are found without JSON's escapes.

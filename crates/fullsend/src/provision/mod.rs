@@ -25,6 +25,7 @@ mod shell_variables;
 mod skill_server;
 mod sockets;
 pub(crate) mod spending;
+mod start_files;
 pub(crate) mod tunnel_servers;
 mod unknown_programs;
 

@@ -22,7 +22,7 @@ pub struct Placeholders<'a> {
     values: Vec<(String, Secret)>,
     /// Masks the value in other encodings.
     redactor: Redactor,
-    variables: &'a dyn Fn(&str) -> Option<String>,
+    of_host: &'a dyn Fn(&str) -> Option<String>,
     emit: &'a Emitter,
     reported: RefCell<BTreeSet<(String, String)>>,
 }
@@ -56,12 +56,12 @@ impl<'a> Placeholders<'a> {
         let known = values.iter().map(|(name, value)| (name.as_str(), value.reveal()));
         let redactor = Redactor::with_known(known)?.known_only();
         let reported = RefCell::default();
-        Ok(Self { by_name, values, redactor, variables: context.variables, emit: context.emit, reported })
+        Ok(Self { by_name, values, redactor, of_host: context.variables, emit: context.emit, reported })
     }
 
     /// A variable of the host, as `${VAR}` may show it inside.
     pub fn expand(&self, name: &str) -> Option<String> {
-        (self.variables)(name).map(|value| self.conceal(&format!("${{{name}}}"), &value))
+        (self.of_host)(name).map(|value| self.conceal(&format!("${{{name}}}"), &value))
     }
 
     /// The variables without those of credentials, and without the values of credentials. `origin` names the source of
@@ -89,8 +89,16 @@ impl<'a> Placeholders<'a> {
         *variables = kept.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
     }
 
+    /// The variables of credentials, with their placeholders.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.by_name.iter().map(|(name, placeholder)| (name.as_str(), placeholder.as_deref()))
+    }
+
     /// The credentials whose values are in a text, in any encoding that is masked.
     pub fn found_in(&self, text: &str) -> BTreeSet<&str> {
+        if self.redactor.redact(text) == text {
+            return BTreeSet::new();
+        }
         let holds = |(name, value): &(String, Secret)| {
             let known = [(name.as_str(), value.reveal())];
             Redactor::with_known(known).is_ok_and(|one| one.known_only().redact(text) != text)
@@ -114,7 +122,8 @@ impl<'a> Placeholders<'a> {
         replaced
     }
 
-    fn conceal(&self, place: &str, text: &str) -> String {
+    /// The text with placeholders or masks instead of values, reported as a finding. `place` names the text.
+    pub fn conceal(&self, place: &str, text: &str) -> String {
         let replaced = self.replace_values(text);
         let concealed = self.redactor.redact(&replaced).into_owned();
         if concealed != text {

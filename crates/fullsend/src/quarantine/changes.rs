@@ -15,7 +15,7 @@ use scan::Origin;
 
 use super::error::QuarantineError;
 use super::repository_diff::{ChangeKind, ChangedFile, RepositoryDiff};
-use crate::git::recognised::DirectoryNames;
+use crate::git::recognised::{RepositoryFinder, is_dot_git};
 use crate::git::{command, directory::directory};
 use crate::guard::Guard;
 
@@ -109,14 +109,16 @@ fn repository_inside(files: &[ChangedFile], view: BorrowedFd<'_>) -> std::io::Re
     let changed = files.iter().filter(|file| file.kind != ChangeKind::Deleted);
     let directories: BTreeSet<&Path> =
         changed.flat_map(|file| Path::new(&file.path).ancestors().skip(1)).collect();
+    let mut finder = RepositoryFinder::default();
     for directory in directories {
         let Ok(opened) = open_beneath(view, directory, OFlags::RDONLY | OFlags::DIRECTORY) else { continue };
-        let mut names = DirectoryNames::default();
         for entry in Dir::read_from(&opened)? {
-            names.add(OsStr::from_bytes(entry?.file_name().to_bytes()));
-        }
-        if names.is_repository() {
-            return Ok(Some(directory.display().to_string()));
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            // The repository's own `.git` is here too.
+            if !is_dot_git(name) && finder.add(&directory.join(name)) {
+                return Ok(Some(directory.display().to_string()));
+            }
         }
     }
     Ok(None)

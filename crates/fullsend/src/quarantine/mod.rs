@@ -6,7 +6,6 @@ pub(crate) mod checkout;
 mod error;
 mod repository_diff;
 
-use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -16,7 +15,7 @@ use rustix::io::Errno;
 use sandbox::{Descend, TreeEntry, Unreadable, WalkError, WalkLimits, open_beneath, walk_tree};
 use scan::Origin;
 
-use crate::git::recognised::{DirectoryNames, is_dot_git};
+use crate::git::recognised::RepositoryFinder;
 use crate::guard::Guard;
 use crate::runtime::Attempt;
 use changes::{AgentRepository, Changes};
@@ -114,8 +113,13 @@ pub fn collect(
 ) -> Result<CollectedOutput, QuarantineError> {
     std::fs::create_dir_all(directory)
         .map_err(|source| QuarantineError::Write { path: directory.to_owned(), source })?;
-    let mut copy =
-        OutputCopier { into: directory, guard, files: Vec::new(), bytes: 0, names: BTreeMap::new() };
+    let mut copy = OutputCopier {
+        into: directory,
+        guard,
+        files: Vec::new(),
+        bytes: 0,
+        repositories: RepositoryFinder::default(),
+    };
     let output =
         open_beneath(agent_repository.root, "sandbox/workspace/output", OFlags::RDONLY | OFlags::DIRECTORY)
             .map_err(|source| QuarantineError::unreadable("output".to_owned(), source))?;
@@ -129,8 +133,7 @@ struct OutputCopier<'a> {
     guard: &'a Guard,
     files: Vec<String>,
     bytes: u64,
-    /// The names in each directory so far.
-    names: BTreeMap<PathBuf, DirectoryNames>,
+    repositories: RepositoryFinder,
 }
 
 impl OutputCopier<'_> {
@@ -159,9 +162,7 @@ impl OutputCopier<'_> {
                 "has an entry with an unusable name: too long, or with invisible characters",
             ));
         }
-        let names = self.names.entry(parent.to_owned()).or_default();
-        names.add(entry.name);
-        if is_dot_git(entry.name) || names.is_repository() {
+        if self.repositories.add(entry.path) {
             return Err(in_parent(LIKE_A_REPOSITORY));
         }
         // This function has already accepted every parent, so the whole path is UTF-8.

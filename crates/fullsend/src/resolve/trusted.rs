@@ -89,6 +89,27 @@ pub fn checkout(
     Ok(!blobs.is_empty())
 }
 
+/// Whether the checked-out commit can be one of a pull request: it is not on the default branch of the remote `origin`, or that
+/// branch is not known. A branch of a repository without remotes is its owner's.
+pub fn may_be_pull_request(repository: &Path) -> Result<bool, TrustedError> {
+    let doing = "find the branches of the remote";
+    let reader = open(repository, "HEAD", doing)?;
+    let lines = |arguments: &[&str]| {
+        let listing = git(&reader, "HEAD", doing, arguments, &[])?;
+        let text = String::from_utf8_lossy(&listing).into_owned();
+        Ok(text.lines().map(str::to_owned).collect::<Vec<String>>())
+    };
+    let remote = lines(&["for-each-ref", "--format=%(refname)", "refs/remotes/"])?;
+    if remote.is_empty() {
+        let is_on_branch = lines(&["symbolic-ref", "-q", "HEAD"]).is_ok();
+        return Ok(!is_on_branch);
+    }
+    let default = ["HEAD", "main", "master"].map(|name| format!("refs/remotes/origin/{name}"));
+    let Some(default) = default.iter().find(|name| remote.contains(name)) else { return Ok(true) };
+    let containing = lines(&["for-each-ref", "--format=%(refname)", "--contains", "HEAD", default]);
+    Ok(containing.map_or(true, |found| found.is_empty()))
+}
+
 /// Whether the working tree has files in a directory.
 pub fn is_tracked(repository: &Path, directory: &str) -> Result<bool, TrustedError> {
     let arguments = ["ls-files", "-z", "--", &format!(":(top,literal){directory}")];

@@ -153,9 +153,10 @@ fn name_of(path: &str) -> String {
     parts[parts.len().saturating_sub(2)..].join("-").trim_start_matches('.').to_owned()
 }
 
-/// Line by line, so that JSON lines stay JSON lines.
+/// Line by line, so that JSON lines stay JSON lines. What is broken into lines is overwritten before.
 fn redacted(contents: &[u8], guard: &Guard) -> String {
-    let text = String::from_utf8_lossy(contents);
+    let contents = guard.mask_over_lines(contents);
+    let text = String::from_utf8_lossy(&contents);
     let lines = text.lines().map(|line| {
         let json = line.starts_with(['{', '[']);
         let clean = if json { guard.redact_json(line) } else { guard.redact(line) };

@@ -1,7 +1,6 @@
 //! The bundle of a run: its record, events, findings, transcripts and accepted output in one compressed archive, stored as an
 //! object of the session, so that no run is only on the machine of its worker. Rejected output is not in it.
 
-use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
@@ -11,7 +10,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use session::{MAX_OBJECT_BYTES, SessionError, SessionId, Sessions};
 
-use crate::git::recognised::{DirectoryNames, is_dot_git};
+use crate::git::recognised::RepositoryFinder;
 
 const PREFIX: &str = "run/";
 
@@ -151,14 +150,14 @@ fn is_kept(path: &Path) -> bool {
 fn unpack(bytes: &[u8], run: &str, runs: &Path) -> std::io::Result<PathBuf> {
     let invalid = || std::io::Error::from(std::io::ErrorKind::InvalidData);
     let mut archive = tar::Archive::new(GzDecoder::new(bytes).take(MAX_UNPACKED_BYTES));
-    let mut names: BTreeMap<PathBuf, DirectoryNames> = BTreeMap::new();
+    let mut repositories = RepositoryFinder::default();
     let mut place: Option<PathBuf> = None;
     let mut has_record = false;
     for entry in archive.entries()?.take(MAX_FILES) {
         let mut entry = entry?;
         let path = entry.path()?.into_owned();
         let inside = run_directory(&path, run).ok_or_else(invalid)?;
-        if place.get_or_insert_with(|| inside.clone()) != &inside || is_repository(&path, &mut names) {
+        if place.get_or_insert_with(|| inside.clone()) != &inside || is_repository(&path, &mut repositories) {
             return Err(invalid());
         }
         let to = runs.join(&path);
@@ -191,13 +190,8 @@ fn run_directory(path: &Path, run: &str) -> Option<PathBuf> {
 }
 
 /// Whether git recognises this path, with those before it, as a repository.
-fn is_repository(path: &Path, names: &mut BTreeMap<PathBuf, DirectoryNames>) -> bool {
-    path.ancestors().any(|above| {
-        let Some(name) = above.file_name() else { return false };
-        let beside = names.entry(above.parent().unwrap_or(Path::new("")).to_owned()).or_default();
-        beside.add(name);
-        is_dot_git(name) || beside.is_repository()
-    })
+fn is_repository(path: &Path, repositories: &mut RepositoryFinder) -> bool {
+    path.ancestors().any(|above| repositories.add(above))
 }
 
 #[cfg(test)]

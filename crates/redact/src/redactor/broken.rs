@@ -16,6 +16,9 @@ const ESCAPED: &[&[u8]] =
 /// After any number of `\`.
 const AFTER_BACKSLASH: &[&[u8]] = &[b"n", b"r", b"t", b"u000a", b"u000d", b"u0009", b"x0a", b"x0d"];
 
+/// How the lines of an event start (SSE).
+const AFTER_LINE_END: &[&[u8]] = &[b"data:"];
+
 /// Bytes without what breaks values.
 pub(super) struct JoinedBytes {
     pub(super) bytes: Vec<u8>,
@@ -42,6 +45,12 @@ impl JoinedBytes {
     pub(super) fn place(&self, at: usize) -> usize {
         let (run, _) = self.run_at(at);
         run.original + (at - run.joined)
+    }
+
+    /// Where the bytes of a range were, with what broke them.
+    pub(super) fn original(&self, range: &Range<usize>) -> Range<usize> {
+        let (last, _) = self.run_at(range.end - 1);
+        self.place(range.start)..self.place(range.end - 1) + last.width
     }
 
     /// Where the bytes of a range were, without what broke them.
@@ -128,6 +137,7 @@ fn break_at(rest: &[u8]) -> usize {
             slashes + line_end(&rest[slashes..], AFTER_BACKSLASH)
         }
         b'%' | b'&' | b'<' => line_end(rest, ESCAPED),
+        b'\n' => 1 + line_end(&rest[1..], AFTER_LINE_END),
         _ => 1,
     }
 }
@@ -158,8 +168,11 @@ mod tests {
         check("ab&#400;&unknown;%zz", "ab&#400;&unknown;%zz");
         check("ab\\u00", "ab");
         check("ab%0", "ab");
+        check("data: ab\n\ndata: cd\r\ndata:ef\nda", "dataabcdef");
+        check("a\\147\\u{62}c", "agbc");
         let joined = join(b"x ab\ncd y");
         assert_eq!(joined.pieces(&(1..5)), [2..4, 5..7]);
+        assert_eq!(joined.original(&(1..5)), 2..7);
         assert_eq!(joined.place(3), 5);
         assert_eq!(joined.pieces(&(0..1)).first(), Some(&(0..1)));
         let joined = join(b"x %61bc&#100;e");

@@ -1,5 +1,5 @@
-//! Reads one character that is written as an escape: `%2b` of URLs, `&#43;` and `&plus;` of HTML, `\u002b` of JSON, `\x2b` of source
-//! code.
+//! Reads one character that is written as an escape: `%2b` of URLs, `&#43;` and `&plus;` of HTML, `\u002b` of JSON, `\x2b`, `\053` and
+//! `\u{2b}` of source code.
 
 /// The longest entity that is read: `&#x000002b;`.
 const MAX_ENTITY: usize = 12;
@@ -47,6 +47,12 @@ pub(super) fn read(rest: &[u8]) -> Option<(u8, usize)> {
         b'\\' => {
             let slashes = rest.iter().take_while(|byte| **byte == b'\\').count();
             let digits = match rest.get(slashes)? {
+                b'0'..=b'7' => return Some((number(rest.get(slashes..slashes + 3)?, 8)?, slashes + 3)),
+                b'u' if rest.get(slashes + 1) == Some(&b'{') => {
+                    let start = slashes + 2;
+                    let length = rest[start..].iter().take(MAX_ENTITY).position(|byte| *byte == b'}')?;
+                    return Some((number(&rest[start..start + length], 16)?, start + length + 1));
+                }
                 b'u' | b'U' => 4,
                 b'x' | b'X' => 2,
                 _ => return None,
@@ -71,7 +77,9 @@ pub(super) fn is_cut_off(rest: &[u8]) -> bool {
             let digits =
                 |most: usize, digits: &[u8]| digits.len() < most && digits.iter().all(u8::is_ascii_hexdigit);
             match &rest[slashes..] {
+                [b'u', b'{', rest @ ..] => digits(6, rest),
                 [b'u' | b'U', rest @ ..] => digits(4, rest),
+                [b'0'..=b'7', rest @ ..] => digits(2, rest),
                 [b'x' | b'X', rest @ ..] => digits(2, rest),
                 _ => false,
             }

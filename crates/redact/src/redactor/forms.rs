@@ -45,7 +45,7 @@ pub(super) fn line_forms(value: &[u8]) -> BTreeSet<Vec<u8>> {
 }
 
 /// The characters of base64 that depend on the value alone, wherever it is in the encoded bytes.
-fn base64_forms(value: &[u8]) -> Vec<Vec<u8>> {
+pub(super) fn base64_forms(value: &[u8]) -> Vec<Vec<u8>> {
     let mut forms = Vec::new();
     for offset in 0..3usize {
         let mut shifted = vec![0u8; offset];
@@ -69,7 +69,7 @@ fn alone_in_base64(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
         .flat_map(|bytes| [&STANDARD, &URL_SAFE].map(|engine| engine.encode(&bytes).into_bytes()).into_iter())
 }
 
-fn hex(value: &[u8], is_upper: bool) -> String {
+pub(super) fn hex(value: &[u8], is_upper: bool) -> String {
     let mut text = String::with_capacity(value.len() * 2);
     for byte in value {
         let _ = if is_upper { write!(text, "{byte:02X}") } else { write!(text, "{byte:02x}") };

@@ -41,11 +41,23 @@ pub(super) fn redact<'t>(redactor: &Redactor, text: &'t str) -> Cow<'t, str> {
     whole_if_known(redactor, Cow::Owned(masked))
 }
 
-/// A known value that spans several JSON tokens cannot be masked in a valid document, so the whole document is masked.
+/// A known value that spans several JSON tokens is overwritten in each of them. If the document is no JSON then, the whole
+/// document is masked.
 fn whole_if_known<'t>(redactor: &Redactor, text: Cow<'t, str>) -> Cow<'t, str> {
-    let mut masks = Vec::new();
-    redactor.known.find(&text, &mut masks);
-    if masks.is_empty() { text } else { Cow::Borrowed("\"***\"") }
+    let holds_known = |text: &str| {
+        let mut masks = Vec::new();
+        redactor.known.find(text, &mut masks);
+        !masks.is_empty()
+    };
+    if !holds_known(&text) {
+        return text;
+    }
+    let mut bytes = text.into_owned().into_bytes();
+    redactor.mask_in_place(&mut bytes);
+    match String::from_utf8(bytes) {
+        Ok(masked) if json::tokens(&masked).is_some() && !holds_known(&masked) => Cow::Owned(masked),
+        _ => Cow::Borrowed("\"***\""),
+    }
 }
 
 /// A JSON string with its credentials masked, by `change` or because of its key; `None` if it has none.

@@ -1,60 +1,35 @@
-//! Finds the known values of this run in all their forms. Each form is found by its first and last bytes and then compared
-//! in full, so that long keys cost no more than short ones. At the cut of a shortened text, a beginning or an end of a value
-//! counts too.
+//! The known values of this run, in all their forms: as they are, and without what may break them into lines.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::OnceLock;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
-
+use super::form_index::{Form, FormIndex, KnownScan, MIN_FRAGMENT};
 use super::marker::{self, Marker};
-use super::{Mask, Redactor, ValueTooShort, broken, forms, wrapped};
-use crate::steps;
+use super::{Mask, Redactor, ValueTooShort, broken, forms, rare_forms, wrapped};
 
-/// A shorter fragment reveals nothing.
-pub(super) const MIN_FRAGMENT: usize = 8;
 /// From this length, each line of a known value counts as a known value, because tools print files by line.
 const MIN_LINE: usize = 16;
-/// How many pieces of values are looked for with the faster automaton.
-const MAX_FAST_ANCHORS: usize = 1_000;
 
 #[derive(Default)]
 pub(super) struct KnownValues {
     names: Vec<String>,
-    /// The values and their long lines, each with its value.
-    lines: Vec<(usize, Vec<u8>)>,
-    markers: Vec<String>,
-    forms: Vec<Form>,
-    anchors: Vec<Anchor>,
-    automaton: Option<AhoCorasick>,
-    /// The same values without what may break them, to be found in bytes without it.
-    unbroken: Option<Box<KnownValues>>,
+    lines: Vec<Line>,
+    /// Built when it is needed: a run adds its values one after the other.
+    index: OnceLock<Index>,
+    unbroken: OnceLock<Option<FormIndex>>,
 }
 
-struct Form {
-    bytes: Vec<u8>,
+/// A value, or a long line of one.
+struct Line {
     owner: usize,
+    bytes: Vec<u8>,
+    is_line: bool,
 }
 
-/// A piece of a form that the automaton looks for.
-struct Anchor {
-    form: usize,
-    is_end: bool,
-}
-
-/// Where known values are in some bytes.
-#[derive(Default)]
-pub(super) struct KnownScan {
-    pub(super) values: Vec<Range<usize>>,
-    /// From here to the end the bytes may be the start of a value.
-    pub(super) unfinished: Option<usize>,
-    /// The bytes of such a start, if it is long enough to reveal something.
-    pub(super) cut: Vec<Range<usize>>,
-}
-
-impl KnownScan {
-    fn starts_at(&mut self, start: usize) {
-        self.unfinished = Some(self.unfinished.map_or(start, |earlier| earlier.min(start)));
-    }
+struct Index {
+    forms: FormIndex,
+    markers: Vec<String>,
 }
 
 impl KnownValues {
@@ -74,8 +49,6 @@ impl KnownValues {
             known.names.push(name.to_owned());
             known.add(trimmed);
         }
-        known.build();
-        known.unbroken = known.without_breaks().map(Box::new);
         Ok(known)
     }
 
@@ -83,160 +56,158 @@ impl KnownValues {
         &self.names
     }
 
-    /// The longest form that spans lines; a stream may not be cut inside one.
+    /// The forms that span lines; a stream may not be cut inside one.
     pub(super) fn forms_over_lines(&self) -> impl Iterator<Item = &[u8]> {
-        self.forms.iter().map(|form| form.bytes.as_slice()).filter(|bytes| bytes.contains(&b'\n'))
+        self.forms().map(|form| form.bytes.as_slice()).filter(|bytes| bytes.contains(&b'\n'))
     }
 
     pub(super) fn longest_form(&self) -> usize {
-        self.forms.iter().map(|form| form.bytes.len()).max().unwrap_or(0)
+        self.forms().map(|form| form.bytes.len()).max().unwrap_or(0)
     }
 
     /// How many bytes before a place may belong to a value that ends there.
     pub(super) fn longest_reach(&self) -> usize {
-        let broken = self.unbroken.as_ref().map_or(0, |unbroken| unbroken.longest_form());
+        // Two characters for each byte: the longest form that is often written in lines is hexadecimal.
+        let broken = self.lines.iter().map(|line| 2 * line.bytes.len()).max().unwrap_or(0);
         self.longest_form().max(broken * broken::MAX_GROWTH)
-    }
-
-    fn without_breaks(&self) -> Option<Self> {
-        let mut forms: Vec<Form> = Vec::new();
-        for (owner, value) in &self.lines {
-            let joined = forms::line_forms(value).into_iter().map(|form| broken::join(&form).bytes);
-            let found = joined.filter(|bytes| bytes.len() >= broken::MIN_FORM);
-            forms.extend(found.map(|bytes| Form { bytes, owner: *owner }));
-        }
-        let mut unbroken = Self { names: self.names.clone(), forms, ..Self::default() };
-        unbroken.build();
-        unbroken.automaton.is_some().then_some(unbroken)
     }
 
     fn add(&mut self, value: &[u8]) {
         let owner = self.names.len() - 1;
-        let mut parts = vec![value];
+        self.lines.push(Line { owner, bytes: value.to_vec(), is_line: false });
         if value.contains(&b'\n') {
-            parts.extend(
-                value
-                    .split(|byte| *byte == b'\n')
-                    .map(<[u8]>::trim_ascii)
-                    .filter(|line| line.len() >= MIN_LINE),
-            );
-        }
-        for part in parts {
-            self.lines.push((owner, part.to_vec()));
-            self.forms.extend(forms::forms(part).into_iter().map(|bytes| Form { bytes, owner }));
+            let lines = value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+            let long = lines.filter(|line| line.len() >= MIN_LINE);
+            self.lines.extend(long.map(|line| Line { owner, bytes: line.to_vec(), is_line: true }));
         }
     }
 
-    fn build(&mut self) {
-        if self.forms.is_empty() {
-            return;
-        }
-        let mut literals: Vec<&[u8]> = Vec::new();
-        for (index, form) in self.forms.iter().enumerate() {
-            let length = form.bytes.len().min(MIN_FRAGMENT);
-            literals.push(&form.bytes[..length]);
-            self.anchors.push(Anchor { form: index, is_end: false });
-            literals.push(&form.bytes[form.bytes.len() - length..]);
-            self.anchors.push(Anchor { form: index, is_end: true });
-        }
-        // The faster kind takes more memory: a few MiB at this bound.
-        let kind = (literals.len() <= MAX_FAST_ANCHORS).then_some(AhoCorasickKind::DFA);
-        let automaton = AhoCorasick::builder().match_kind(MatchKind::Standard).kind(kind).build(&literals);
-        self.automaton = Some(automaton.expect("anchors of eight bytes fit in an automaton"));
-        self.markers =
-            self.names.iter().map(|name| marker::choose(name, |text| self.holds_value(text))).collect();
+    fn forms(&self) -> impl Iterator<Item = &Form> {
+        self.index().into_iter().flat_map(|index| index.forms.forms())
     }
 
-    fn holds_value(&self, text: &str) -> bool {
-        self.forms.iter().any(|form| memchr::memmem::find(text.as_bytes(), &form.bytes).is_some())
+    /// `None` if no value is known.
+    fn index(&self) -> Option<&Index> {
+        let build = || {
+            let forms = FormIndex::new(self.lines.iter().flat_map(Line::forms).collect());
+            let choose = |name: &String| marker::choose(name, |text| forms.is_in(text));
+            let markers = self.names.iter().map(choose).collect();
+            Index { forms, markers }
+        };
+        (!self.lines.is_empty()).then(|| self.index.get_or_init(build))
+    }
+
+    /// The same values without what may break them, to be found in bytes without it. `None` if all values are too short.
+    fn unbroken(&self) -> Option<&FormIndex> {
+        let build = || {
+            let forms: Vec<Form> = self.lines.iter().flat_map(Line::unbroken_forms).collect();
+            (!forms.is_empty()).then(|| FormIndex::new(forms))
+        };
+        self.unbroken.get_or_init(build).as_ref()
     }
 
     /// Finds whole values and most of a value in bytes of any encoding, and the start of one at the end; also such that are
     /// broken into lines.
     pub(super) fn scan(&self, bytes: &[u8]) -> KnownScan {
-        let mut scan = self.scan_whole(bytes);
+        let Some(index) = self.index() else { return KnownScan::default() };
+        let mut scan = index.forms.scan(bytes);
         let end = bytes.len();
         scan.cut.extend(scan.unfinished.filter(|start| end - start >= MIN_FRAGMENT).map(|start| start..end));
-        let Some(unbroken) = &self.unbroken else { return scan };
+        self.scan_broken(bytes, &mut scan, |_| true);
+        scan
+    }
+
+    /// Finds only values that are broken into lines, and not those that have these line ends themselves.
+    pub(super) fn scan_over_lines(&self, bytes: &[u8]) -> KnownScan {
+        let Some(index) = self.index() else { return KnownScan::default() };
+        let whole = index.forms.scan(bytes);
+        let mut scan = KnownScan { unfinished: whole.unfinished, ..KnownScan::default() };
+        self.scan_broken(bytes, &mut scan, |place| {
+            let is_inside = |value: &Range<usize>| value.start <= place.start && place.end <= value.end;
+            memchr::memchr(b'\n', &bytes[place.clone()]).is_some() && !whole.values.iter().any(is_inside)
+        });
+        scan
+    }
+
+    fn scan_broken(&self, bytes: &[u8], scan: &mut KnownScan, counts: impl Fn(&Range<usize>) -> bool) {
+        let Some(unbroken) = self.unbroken() else { return };
         let joined = broken::join(bytes);
         if joined.bytes.len() == bytes.len() {
-            return scan;
+            return;
         }
-        let found = unbroken.scan_whole(&joined.bytes);
-        scan.values.extend(found.values.into_iter().flat_map(|value| joined.pieces(&value)));
+        let found = unbroken.scan(&joined.bytes);
+        let values = found.values.into_iter().filter(|value| counts(&joined.original(value)));
+        scan.values.extend(values.flat_map(|value| joined.pieces(&value)));
         let end = joined.bytes.len();
         if let Some(start) = found.unfinished.filter(|start| end - start >= MIN_FRAGMENT) {
             scan.starts_at(joined.place(start));
-            scan.cut.extend(joined.pieces(&(start..end)));
-        }
-        scan
-    }
-
-    fn scan_whole(&self, bytes: &[u8]) -> KnownScan {
-        let mut scan = KnownScan::default();
-        let Some(automaton) = &self.automaton else { return scan };
-        for hit in automaton.find_overlapping_iter(bytes) {
-            let anchor = &self.anchors[hit.pattern().as_usize()];
-            let form = &self.forms[anchor.form].bytes;
-            let range = if anchor.is_end {
-                hit.end() - common_end(&bytes[..hit.end()], form)..hit.end()
-            } else {
-                hit.start()..hit.start() + common_start(&bytes[hit.start()..], form)
-            };
-            let is_most = range.len() >= MIN_FRAGMENT && range.len() * 4 >= form.len() * 3;
-            if range.len() == form.len() || (is_most && range.end < bytes.len()) {
-                scan.values.push(range);
-            } else if !anchor.is_end && range.end == bytes.len() {
-                scan.starts_at(range.start);
+            let cut = start..end;
+            if counts(&joined.original(&cut)) {
+                scan.cut.extend(joined.pieces(&cut));
             }
         }
-        for form in &self.forms {
-            let most = form.bytes.len().saturating_sub(1).min(MIN_FRAGMENT - 1);
-            if let Some(length) = (1..=most).rev().find(|length| bytes.ends_with(&form.bytes[..*length])) {
-                scan.starts_at(bytes.len() - length);
-            }
-        }
-        scan
     }
 
     pub(super) fn write_marker(&self, marker: &Marker, masked: &mut String) {
+        let index = self.index();
         match marker {
-            Marker::Known(owner) => masked.push_str(&self.markers[*owner]),
-            Marker::Format(name) => masked.push_str(&marker::choose(name, |text| self.holds_value(text))),
+            Marker::Known(owner) => masked.push_str(index.map_or("***", |index| &index.markers[*owner])),
+            Marker::Format(name) => {
+                let holds_value = |text: &str| index.is_some_and(|index| index.forms.is_in(text));
+                masked.push_str(&marker::choose(name, holds_value));
+            }
         }
     }
 
     pub(super) fn find(&self, text: &str, masks: &mut Vec<Mask>) {
-        let Some(automaton) = &self.automaton else { return };
-        self.find_in(automaton, text.as_bytes(), |range, owner| masks.push(mask(text, range, owner)));
+        let Some(index) = self.index() else { return };
+        index.forms.find(text.as_bytes(), |range, owner| masks.push(mask(text, range, owner)));
         // `base64` wraps its lines: such blocks are searched again without line ends.
         for block in wrapped::blocks(text) {
-            self.find_in(automaton, block.joined.as_bytes(), |range, owner| {
+            index.forms.find(block.joined.as_bytes(), |range, owner| {
                 masks.push(mask(text, block.original(&range), owner));
             });
         }
+        self.find_broken(text, masks);
     }
 
-    fn find_in(&self, automaton: &AhoCorasick, bytes: &[u8], mut report: impl FnMut(Range<usize>, usize)) {
-        for hit in automaton.find_overlapping_iter(bytes) {
-            let anchor = &self.anchors[hit.pattern().as_usize()];
-            let form = &self.forms[anchor.form];
-            let range = if anchor.is_end {
-                let common = common_end(&bytes[..hit.end()], &form.bytes);
-                hit.end() - common..hit.end()
-            } else {
-                let common = common_start(&bytes[hit.start()..], &form.bytes);
-                hit.start()..hit.start() + common
-            };
-            steps::count(range.len());
-            let is_whole = range.len() == form.bytes.len();
-            let is_cut = || {
-                if anchor.is_end { is_cut_before(bytes, range.start) } else { is_cut_after(bytes, range.end) }
-            };
-            if is_whole || (range.len() >= MIN_FRAGMENT && is_cut()) {
-                report(range, form.owner);
-            }
+    /// Finds values that are broken into lines, or with some of their characters escaped.
+    fn find_broken(&self, text: &str, masks: &mut Vec<Mask>) {
+        let joined = broken::join(text.as_bytes());
+        if joined.bytes.len() == text.len() {
+            return;
         }
+        let Some(unbroken) = self.unbroken() else { return };
+        unbroken.find_uncut(&joined.bytes, |range, owner| {
+            masks.push(mask(text, joined.original(&range), owner));
+        });
+    }
+}
+
+impl Line {
+    fn forms(&self) -> Vec<Form> {
+        let usual = forms::line_forms(&self.bytes);
+        let mut written = forms::forms(&self.bytes);
+        written.extend(self.rare_forms());
+        let form = |bytes: Vec<u8>| {
+            let counts_by_half = !self.is_line && usual.contains(&bytes);
+            Form { bytes, owner: self.owner, counts_by_half }
+        };
+        written.into_iter().map(form).collect()
+    }
+
+    fn unbroken_forms(&self) -> Vec<Form> {
+        let usual = forms::line_forms(&self.bytes).into_iter().map(|form| (form, !self.is_line));
+        let all = usual.chain(self.rare_forms().into_iter().map(|form| (form, false)));
+        let joined = all.map(|(form, counts_by_half)| (broken::join(&form).bytes, counts_by_half));
+        // Numbers are joined already, and contain nothing that breaks them.
+        let found = joined.chain(rare_forms::number_forms(&self.bytes).map(|form| (form, false)));
+        let long = found.filter(|(bytes, _)| bytes.len() >= broken::MIN_FORM);
+        long.map(|(bytes, counts_by_half)| Form { bytes, owner: self.owner, counts_by_half }).collect()
+    }
+
+    fn rare_forms(&self) -> BTreeSet<Vec<u8>> {
+        if self.is_line { BTreeSet::new() } else { rare_forms::rare_forms(&self.bytes) }
     }
 }
 
@@ -244,30 +215,4 @@ impl KnownValues {
 fn mask(text: &str, range: Range<usize>, owner: usize) -> Mask {
     let range = text.floor_char_boundary(range.start)..text.ceil_char_boundary(range.end);
     Mask { range, marker: Marker::Known(owner) }
-}
-
-fn common_start(text: &[u8], form: &[u8]) -> usize {
-    text.iter().zip(form).take_while(|(a, b)| a == b).count()
-}
-
-fn common_end(text: &[u8], form: &[u8]) -> usize {
-    text.iter().rev().zip(form.iter().rev()).take_while(|(a, b)| a == b).count()
-}
-
-/// Tools that shorten their output write dots or a note in brackets at the cut.
-fn is_cut_after(bytes: &[u8], at: usize) -> bool {
-    let rest = bytes[at..].trim_ascii_start();
-    rest.is_empty()
-        || rest.starts_with(b"...")
-        || rest.starts_with("…".as_bytes())
-        || matches!(rest[0], b'[' | b'<' | b'(')
-}
-
-fn is_cut_before(bytes: &[u8], at: usize) -> bool {
-    let rest = bytes[..at].trim_ascii_end();
-    let closes = |byte: u8| matches!(byte, b']' | b'>' | b')');
-    rest.is_empty()
-        || rest.ends_with(b"...")
-        || rest.ends_with("…".as_bytes())
-        || closes(rest[rest.len() - 1])
 }

@@ -1,7 +1,8 @@
 //! Masks text that arrives in pieces. The pieces make no difference: the text is cut at places that depend on its content
-//! alone, at line ends outside of keys and known values or at a fixed length, and only complete parts are returned.
+//! alone, at line ends outside of keys and known values or at a fixed length, and only complete parts are returned. Known
+//! values that are broken into lines are overwritten before.
 
-use super::{Redactor, wrapped};
+use super::{Redactor, StreamMasker, wrapped};
 use crate::secrets::open_block;
 
 /// A longer line or key is masked in parts.
@@ -11,11 +12,17 @@ const KEPT: usize = 16 * 1024;
 
 /// Feed it with `push`, end it with `finish`; both return masked bytes that may be passed on. The redactor is given each
 /// time, because a run learns values while it goes on.
-#[derive(Default)]
 pub struct StreamRedactor {
     held: Vec<u8>,
     /// `held` has no place to cut before this.
     searched: usize,
+    over_lines: StreamMasker,
+}
+
+impl Default for StreamRedactor {
+    fn default() -> Self {
+        Self { held: Vec::new(), searched: 0, over_lines: StreamMasker::over_lines() }
+    }
 }
 
 impl StreamRedactor {
@@ -25,17 +32,25 @@ impl StreamRedactor {
     }
 
     pub fn push(&mut self, redactor: &Redactor, piece: &[u8]) -> Vec<u8> {
+        let piece = self.over_lines.push(redactor, piece);
+        self.push_lines(redactor, &piece)
+    }
+
+    /// The rest, once nothing more will come.
+    pub fn finish(mut self, redactor: &Redactor) -> Vec<u8> {
+        let piece = self.over_lines.flush(redactor);
+        let mut rest = self.push_lines(redactor, &piece);
+        rest.extend_from_slice(&redactor.redact_bytes(&self.held));
+        rest
+    }
+
+    fn push_lines(&mut self, redactor: &Redactor, piece: &[u8]) -> Vec<u8> {
         let mut masked = Vec::new();
         for part in piece.chunks(KEPT) {
             self.held.extend_from_slice(part);
             self.drain(redactor, &mut masked);
         }
         masked
-    }
-
-    /// The rest, once nothing more will come.
-    pub fn finish(self, redactor: &Redactor) -> Vec<u8> {
-        redactor.redact_bytes(&self.held).into_owned()
     }
 
     fn drain(&mut self, redactor: &Redactor, masked: &mut Vec<u8>) {

@@ -4,14 +4,19 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
+use std::sync::LazyLock;
 
 use super::*;
 
 const VALUE: &str = "Kw9-correct/horse+Zq7";
 
-fn redactor() -> Redactor {
-    Redactor::with_known([("vault", VALUE), ("key", "line-one-of-a-long-key\nline-two-of-a-long-key")])
-        .unwrap()
+static REDACTOR: LazyLock<Redactor> = LazyLock::new(|| {
+    let values = [("vault", VALUE), ("key", "line-one-of-a-long-key\nline-two-of-a-long-key")];
+    Redactor::with_known(values).unwrap()
+});
+
+fn redactor() -> &'static Redactor {
+    &REDACTOR
 }
 
 #[track_caller]
@@ -34,6 +39,56 @@ fn wrapped_base64_is_searched_over_its_line_ends() {
     let wrapped: Vec<&str> = encoded.as_bytes().chunks(76).map(|c| std::str::from_utf8(c).unwrap()).collect();
     let masked = redactor().redact(&wrapped.join("\n")).into_owned();
     assert!(masked.contains("[REDACTED:vault]"), "{masked}");
+}
+
+/// As scripts print them: by `fold`, `base64 -w`, `od`, `printf %q` and as lists, whole and in pieces.
+#[test]
+fn values_over_several_lines_leave_in_no_text_and_no_stream() {
+    let redactor = Redactor::with_known([("vault", VALUE)]).unwrap();
+    let chunks = |text: &str, width: usize, between: &str| -> String {
+        let lines = text.as_bytes().chunks(width).map(|line| std::str::from_utf8(line).unwrap());
+        lines.collect::<Vec<_>>().join(between)
+    };
+    let hex: String = VALUE.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let numbers: Vec<String> = VALUE.bytes().map(|byte| byte.to_string()).collect();
+    let twice = STANDARD.encode(STANDARD.encode(VALUE));
+    let texts = [
+        chunks(VALUE, 5, "\n"),
+        chunks(VALUE, 1, "\n"),
+        chunks(&STANDARD.encode(VALUE), 10, "\n"),
+        chunks(&hex, 2, " "),
+        chunks(&hex, 8, "\r\n"),
+        chunks(VALUE, 7, "\n\ndata: "),
+        numbers.join(", "),
+        numbers.join("\n"),
+        chunks(&twice, 16, "\n"),
+        format!("[\"{}\"]", chunks(VALUE, 4, "\",\"")),
+        VALUE.chars().map(|letter| format!("\\{:03o}", u32::from(letter))).collect(),
+        VALUE.replace('/', "\\x2f").replace('o', "%6f"),
+    ];
+    for text in texts {
+        let whole = format!("before {text} after\n");
+        let masked = redactor.redact(&whole).into_owned();
+        assert!(masked.starts_with("before ") && masked.ends_with(" after\n"), "{text}: {masked}");
+        assert!(masked.contains("[REDACTED:vault]"), "{text}: {masked}");
+        for size in [1, 7, whole.len()] {
+            let masked = String::from_utf8(stream(&redactor, whole.as_bytes(), &[size])).unwrap();
+            let shown = broken::join(masked.as_bytes()).bytes;
+            let plain = broken::join(text.as_bytes()).bytes;
+            let is_shown = plain.windows(8).any(|part| memchr::memmem::find(&shown, part).is_some());
+            assert!(!is_shown, "{text}: {masked}");
+            assert!(masked.starts_with("before ") && masked.ends_with(" after\n"), "{text}: {masked}");
+        }
+    }
+}
+
+#[test]
+fn a_value_over_several_strings_is_overwritten_in_each() {
+    let redactor = Redactor::with_known([("vault", VALUE)]).unwrap();
+    let parts: Vec<&str> =
+        VALUE.as_bytes().chunks(7).map(|part| std::str::from_utf8(part).unwrap()).collect();
+    let document = serde_json::json!({ "argv": parts, "n": 1 }).to_string();
+    assert_eq!(redactor.redact_json(&document), r#"{"argv":["*******","*******","*******"],"n":1}"#);
 }
 
 #[test]
@@ -115,7 +170,7 @@ fn keys_and_known_values_over_lines_survive_no_stream() {
         "k\n-----BEGIN RSA PRIVATE KEY-----\n{body}\n{body}\n-----END RSA PRIVATE KEY-----\nrest\nline-one-of-a-long-key\nline-two-of-a-long-key\n"
     );
     for size in 1..40 {
-        let masked = String::from_utf8(stream(&redactor(), text.as_bytes(), &[size])).unwrap();
+        let masked = String::from_utf8(stream(redactor(), text.as_bytes(), &[size])).unwrap();
         assert_eq!(masked, "k\n[REDACTED:private-key]\nrest\n[REDACTED:key]\n");
     }
 }
@@ -123,7 +178,7 @@ fn keys_and_known_values_over_lines_survive_no_stream() {
 #[test]
 fn a_line_without_end_is_masked_in_bounded_parts() {
     let text = format!("{} {VALUE} {}", "word ".repeat(40_000), "x".repeat(300_000));
-    let masked = stream(&redactor(), text.as_bytes(), &[7919]);
+    let masked = stream(redactor(), text.as_bytes(), &[7919]);
     assert_eq!(masked, text.replace(VALUE, "[REDACTED:vault]").into_bytes());
 }
 
@@ -206,14 +261,14 @@ proptest! {
     #[test]
     fn pieces_do_not_matter(text in texts(), sizes in proptest::collection::vec(1usize..50, 1..8)) {
         let redactor = redactor();
-        let whole = stream(&redactor, text.as_bytes(), &[text.len().max(1)]);
-        prop_assert_eq!(stream(&redactor, text.as_bytes(), &sizes), whole);
+        let whole = stream(redactor, text.as_bytes(), &[text.len().max(1)]);
+        prop_assert_eq!(stream(redactor, text.as_bytes(), &sizes), whole);
     }
 
     #[test]
     fn a_stream_masks_all_that_the_whole_would(text in texts()) {
         let redactor = redactor();
-        let masked = String::from_utf8(stream(&redactor, text.as_bytes(), &[5])).unwrap();
+        let masked = String::from_utf8(stream(redactor, text.as_bytes(), &[5])).unwrap();
         prop_assert!(!masked.contains(VALUE));
         prop_assert!(!masked.contains("hunter2-rainbow") || redactor.redact(&text).contains("hunter2-rainbow"));
     }

@@ -228,11 +228,22 @@ impl Writer<'_> {
             step: "write the bundle",
             source: Box::new(error),
         };
-        let mut line = serde_json::to_string(record).map_err(|error| failed(error.into()))?;
+        let mut line =
+            without_commands(&serde_json::to_string(record).map_err(|error| failed(error.into()))?);
         line.push('\n');
         self.hasher.update(&line);
         Ok(self.out.write_all(line.as_bytes()).map_err(failed)?)
     }
+}
+
+/// Equivalent JSON in which a CI that prints it finds no command (`##[name]`) and no other line end. Both occur only inside
+/// strings.
+fn without_commands(json: &str) -> String {
+    let mut out = json.replace("##", "#\\u0023");
+    for end in ['\u{85}', '\u{2028}', '\u{2029}'] {
+        out = out.replace(end, &format!("\\u{:04x}", u32::from(end)));
+    }
+    out
 }
 
 struct Reader<'a> {

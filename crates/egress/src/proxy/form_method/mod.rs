@@ -1,6 +1,6 @@
 //! Methods in bodies: some frameworks take the method of a request from a field of its form (`_method=DELETE`) or of its JSON
 //! object. Such a body is read as it passes; once it replaces the method by one that the rules do not allow, nothing more of
-//! it is sent, so that the server never has the whole request.
+//! it is sent, so that the server never has the whole request. Where the endpoint only audits, the method is recorded.
 
 mod json;
 mod multipart;
@@ -14,6 +14,7 @@ use crate::http1::{Framing, RequestHead};
 use json::JsonFields;
 use multipart::MultipartFields;
 use replaced_method::ReplacedMethod;
+use std::sync::{Arc, OnceLock};
 use urlencoded::UrlencodedFields;
 
 /// The methods that a body may name, where the rules allow them.
@@ -23,10 +24,24 @@ const ANY_METHOD: &str = "FULLSEND-ANY";
 /// Of the name of a field. A longer one replaces nothing.
 const MAX_NAME: usize = 128;
 
+/// What the rules say of a method, the strictest last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum MethodDecision {
+    Allowed,
+    /// The endpoint only audits.
+    Audited,
+    Denied,
+}
+
+/// A method in the body of an audited request, once it was read.
+pub(super) type AuditedMethod = Arc<OnceLock<Refusal>>;
+
 /// Reads the body of one request in every way in which its server may read it.
 #[derive(Clone)]
 pub(super) struct FormMethodCheck {
     allowed: Vec<&'static str>,
+    /// Instead of a refusal, where the endpoint only audits.
+    audited: Option<AuditedMethod>,
     urlencoded: Option<UrlencodedFields>,
     multipart: Option<MultipartFields>,
     json: Option<JsonFields>,
@@ -37,7 +52,10 @@ struct ForbiddenMethod(String);
 
 impl FormMethodCheck {
     /// `None`: the body may pass as it is.
-    pub(super) fn new(head: &RequestHead, may_have: impl Fn(&str) -> bool) -> Result<Option<Self>, Refusal> {
+    pub(super) fn new(
+        head: &RequestHead,
+        decide: impl Fn(&str) -> MethodDecision,
+    ) -> Result<Option<Self>, Refusal> {
         let types: Vec<String> = head
             .fields
             .all("content-type")
@@ -49,9 +67,11 @@ impl FormMethodCheck {
         let is_multipart = has("multipart");
         let is_json = has("json");
         let has_body = !matches!(head.framing, Framing::None | Framing::Length(0));
-        if !has_body || !(is_urlencoded || is_multipart || is_json) || may_have(ANY_METHOD) {
+        let any = decide(ANY_METHOD);
+        if !has_body || !(is_urlencoded || is_multipart || is_json) || any == MethodDecision::Allowed {
             return Ok(None);
         }
+        let audited = (any == MethodDecision::Audited).then(AuditedMethod::default);
         let encoding = head
             .fields
             .words("content-encoding")
@@ -59,24 +79,44 @@ impl FormMethodCheck {
             .find(|word| word != "identity")
             .or_else(|| head.fields.all("content-type").find_map(strange_charset));
         if let Some(encoding) = encoding {
-            return Err(Refusal::unreadable(format!(
+            let refusal = Refusal::unreadable(format!(
                 "the body is encoded with {encoding}, and cannot be checked for a replaced method"
-            )));
+            ));
+            let Some(audited) = audited else { return Err(refusal) };
+            audited.get_or_init(|| refusal);
+            let allowed = Vec::new();
+            let check =
+                Self { allowed, audited: Some(audited), urlencoded: None, multipart: None, json: None };
+            return Ok(Some(check));
         }
+        let is_allowed = |method: &&str| *method == head.method || decide(method) == MethodDecision::Allowed;
         Ok(Some(Self {
-            allowed: METHODS
-                .into_iter()
-                .filter(|method| *method == head.method || may_have(method))
-                .collect(),
+            allowed: METHODS.into_iter().filter(is_allowed).collect(),
+            audited,
             urlencoded: is_urlencoded.then(UrlencodedFields::default),
             multipart: is_multipart.then(MultipartFields::default),
             json: is_json.then(JsonFields::default),
         }))
     }
 
+    /// Where a method is noted that the endpoint only audits.
+    pub(super) fn audited(&self) -> Option<&AuditedMethod> {
+        self.audited.as_ref()
+    }
+
     /// Why this portion must not pass.
     pub(super) fn refusal(&mut self, portion: &[u8]) -> Option<Refusal> {
-        let Self { allowed, urlencoded, multipart, json } = self;
+        let Some(audited) = self.audited.clone() else { return self.unallowed(portion) };
+        if audited.get().is_none()
+            && let Some(refusal) = self.unallowed(portion)
+        {
+            audited.get_or_init(|| refusal);
+        }
+        None
+    }
+
+    fn unallowed(&mut self, portion: &[u8]) -> Option<Refusal> {
+        let Self { allowed, urlencoded, multipart, json, .. } = self;
         let read = portion.iter().try_for_each(|byte| {
             urlencoded.as_mut().map_or(Ok(()), |fields| fields.push(*byte, allowed))?;
             multipart.as_mut().map_or(Ok(()), |fields| fields.push(*byte, allowed))?;
@@ -104,8 +144,11 @@ mod tests {
             body.len()
         );
         let head = RequestHead::parse(head.as_bytes()).unwrap();
-        let may_have = |method: &str| ["GET", "POST"].contains(&method);
-        let Ok(check) = FormMethodCheck::new(&head, may_have) else { return true };
+        let decide = |method: &str| match method {
+            "GET" | "POST" => MethodDecision::Allowed,
+            _ => MethodDecision::Denied,
+        };
+        let Ok(check) = FormMethodCheck::new(&head, decide) else { return true };
         let mut check = check.expect("the body is read");
         body.as_bytes().chunks(size).any(|portion| check.refusal(portion).is_some())
     }

@@ -80,6 +80,66 @@ async fn bodies_that_rules_read_share_one_memory() {
     }
 }
 
+fn resident_mebibytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4 / 1024
+}
+
+/// 448 MiB arrive at the same time, and clients, servers and the proxy are in this process.
+#[tokio::test]
+async fn many_bodies_at_once_take_no_more_than_their_memory() {
+    let mut config = LabConfig::new("");
+    config.limits.idle = std::time::Duration::from_secs(60);
+    let server = server(Kind::Tls(config.vendor.clone())).await;
+    config.policy = rule(server.port, &TOOLS.replace("4194304", "8388608"));
+    let lab = std::sync::Arc::new(start_lab(config).await);
+    let all = lab.served.held_bodies.free_bytes();
+    let body: std::sync::Arc<str> = call(&format!(r#"{{"text":"{}"}}"#, "x".repeat(7 << 20))).into();
+    let before = resident_mebibytes();
+    let mut clients = tokio::task::JoinSet::new();
+    for _ in 0..64 {
+        let lab = std::sync::Arc::clone(&lab);
+        let body = std::sync::Arc::clone(&body);
+        let port = server.port;
+        clients.spawn(async move {
+            let head = format!(
+                "POST /mcp HTTP/1.1\r\nHost: api.test:{port}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+                body.len()
+            );
+            let mut stream = lab.inspected(port).await;
+            stream.write_all(head.as_bytes()).await.unwrap();
+            // A body that is refused is not read to its end.
+            for portion in body.as_bytes().chunks(256 << 10) {
+                if stream.write_all(portion).await.is_err() {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+            talk(stream, "").await.contains("proxy_busy")
+        });
+    }
+    let mut peak = before;
+    let mut busy = 0;
+    while !clients.is_empty() {
+        tokio::select! {
+            joined = clients.join_next() => busy += usize::from(joined.unwrap().unwrap()),
+            () = tokio::time::sleep(std::time::Duration::from_millis(5)) => {}
+        }
+        peak = peak.max(resident_mebibytes());
+    }
+    println!("64 bodies of 7 MiB: {} MiB more, {busy} refused", peak - before);
+    assert!(busy > 0, "there was memory for all");
+    assert!(peak - before < 320, "{} MiB", peak - before);
+    // A request ends a moment after its client has the answer.
+    for _ in 0..500 {
+        if lab.served.held_bodies.free_bytes() == all {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert_eq!(lab.served.held_bodies.free_bytes(), all);
+}
+
 fn bind(config: &mut LabConfig) -> String {
     bind_credential(config, "ghp_Zk3vXq81LmPw72TyBn", Vec::new())
 }

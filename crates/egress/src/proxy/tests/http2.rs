@@ -80,6 +80,11 @@ async fn tell(
         if got.len() > 1000 { got.len().to_string() } else { String::from_utf8_lossy(&got).into_owned() };
     let mut trailers = HeaderMap::new();
     trailers.insert("x-status", "0".parse().unwrap());
+    if let (true, Some(echo)) = (parts.uri.path() == "/lines", &authorization) {
+        let lines: Vec<String> =
+            echo.as_bytes().chunks(5).map(|line| String::from_utf8_lossy(line).into_owned()).collect();
+        return Ok(Response::new(whole(&lines.join("\n"))));
+    }
     if let (true, Some(echo)) = (parts.uri.path() == "/reflect", authorization) {
         trailers.insert("x-echo", echo.clone());
         let text = format!("[{}]", echo.to_str().unwrap());

@@ -2,7 +2,7 @@
 
 use super::http2::{ask, asked, connected, http2_server};
 use super::lab::{Kind, LabConfig, rule, server, start_lab, talk};
-use crate::event::ConnectionDecision::{Allowed, Denied};
+use crate::event::ConnectionDecision::{Allowed, Audited, Denied};
 
 const RULES: &str = "        protocol: rest\n        enforcement: enforce\n        deny_rules:\n          - {method: GET, path: \"/open/x/secret\"}\n        rules:\n          - allow: {method: OPTIONS, path: \"/open/**\"}\n          - allow: {method: GET, path: \"/open/**\"}\n          - allow: {method: POST, path: \"/open/**\"}";
 
@@ -163,6 +163,35 @@ async fn a_method_in_a_body_is_decided_too() {
     let request =
         format!("POST /open/a HTTP/1.1\r\nHOST\r\n{form}Transfer-Encoding: chunked\r\n\r\n{chunks}");
     assert!(!completes(&request).await, "in chunks");
+}
+
+/// The request passes, and the record shows which method its server may read.
+#[tokio::test]
+async fn a_method_in_a_body_is_recorded_where_the_endpoint_audits() {
+    let form = "Content-Type: application/x-www-form-urlencoded\r\n";
+    let gzip = format!("{form}Content-Encoding: gzip\r\n");
+    for (fields, body, decision, reason) in [
+        (form, "a=b&_method=DELETE", Audited, "replaces the method"),
+        ("Content-Type: application/json\r\n", r#"{"_method":"DELETE"}"#, Audited, "replaces the method"),
+        (&gzip, "anything", Audited, "encoded with gzip"),
+        (form, "a=b&_method=get", Allowed, ""),
+        (form, "a=b", Allowed, ""),
+    ] {
+        let mut config = LabConfig::new("");
+        let server = server(Kind::Tls(config.vendor.clone())).await;
+        config.policy = rule(server.port, &RULES.replace("enforcement: enforce", "enforcement: audit"));
+        let lab = start_lab(config).await;
+        let request = format!(
+            "POST /open/a HTTP/1.1\r\nHost: api.test:{}\r\nConnection: close\r\n{fields}Content-Length: {}\r\n\r\n{body}",
+            server.port,
+            body.len()
+        );
+        let answer = talk(lab.inspected(server.port).await, &request).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{body}: {answer}");
+        assert_eq!(lab.decisions(1).await, [decision], "{body}");
+        let said = lab.connections()[0].reason.clone().unwrap_or_default();
+        assert!(said.contains(reason), "{body}: {said}");
+    }
 }
 
 /// Whether the server gets the whole request, of which it may have seen the start.

@@ -2,7 +2,7 @@
 
 use super::http2::{ask, asked, connected, http2_server};
 use super::lab::{Lab, LabConfig, bind_credential, endpoints, read_head, rule, start_lab, talk};
-use super::websockets::{read_frame, send_frame, with_credential};
+use super::websockets::{read_frame, send_frame, with_credential, with_value};
 use crate::websocket::Opcode;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -61,6 +61,19 @@ fn response(path: &str, value: &str) -> String {
                 encoded.as_bytes().chunks(76).map(|line| str::from_utf8(line).unwrap()).collect();
             let body = lines.join(if path == "/lines" { "\r\n" } else { "\\n" });
             format!("{ok}Content-Length: {}\r\n\r\n{body}", body.len())
+        }
+        "/divided" => {
+            let (one, other) = value.split_at(9);
+            let sse = format!("data: {one}\n\ndata: {other}\n\n[\"{one}\",\n \"{other}\"]");
+            format!("{ok}Content-Length: {}\r\nX-One: {one}\r\nX-Other: {other}\r\n\r\n{sse}", sse.len())
+        }
+        "/part" => {
+            let part = &value[1..value.len() - 1];
+            format!("{ok}Content-Length: {}\r\nX-Part: {part}\r\n\r\n{part}", part.len())
+        }
+        "/twice" => {
+            let twice = STANDARD.encode(STANDARD.encode(value));
+            format!("{ok}Content-Length: {}\r\nX-Twice: {twice}\r\n\r\n{twice}", twice.len())
         }
         "/length" => format!("{ok}Content-Length: {}\r\n\r\n{text}", text.len()),
         "/close" => format!("{ok}Connection: close\r\n\r\n{text}"),
@@ -127,12 +140,17 @@ async fn reflected_values_are_masked_in_headers_and_bodies() {
     let sent = format!("Authorization: Bearer {placeholder}\r\n");
     let basic = STANDARD.encode(format!("user:{VALUE}"));
     let chunks = (1..=40).map(|size| format!("/chunks/{size}"));
-    let paths = ["/header", "/length", "/close", "/cut", "/name", "/hint", "/wide", "/escaped"];
+    let paths = [
+        "/header", "/length", "/close", "/cut", "/name", "/hint", "/wide", "/escaped", "/divided", "/part",
+        "/twice",
+    ];
+    let twice = STANDARD.encode(STANDARD.encode(VALUE));
     for path in paths.map(str::to_owned).into_iter().chain(chunks) {
         let answer = get(&lab, port, &path, &sent).await;
         assert!(answer.contains("HTTP/1.1 200 "), "{path}: {answer}");
         let lower_case = VALUE[4..14].to_ascii_lowercase();
-        for part in [&VALUE[4..14], &lower_case, &basic[8..20], "X-Trailer", "Z\0k\0", "\\u005a"] {
+        let parts = [&VALUE[4..14], &VALUE[..9], &VALUE[9..], &lower_case, &basic[8..20], &twice[8..20]];
+        for part in parts.into_iter().chain(["X-Trailer", "Z\0k\0", "\\u005a"]) {
             assert!(!answer.contains(part), "{path}: {part} in {answer}");
         }
         assert!(answer.contains("*****"), "{path}: {answer}");
@@ -248,6 +266,41 @@ async fn reflected_values_are_masked_in_http2() {
     let (status, body) =
         ask(&mut sender, asked("GET", &format!("https://api.test:{port}/encoded"), "")).await;
     assert!(status == 502 && body.contains("cannot be checked"), "{status} {body}");
+}
+
+/// The same masks serve every protocol.
+#[tokio::test]
+async fn values_over_several_lines_are_masked_in_http2() {
+    let mut config = LabConfig::new("");
+    let (port, _) = http2_server(&config).await;
+    let placeholder = bind(&mut config, port);
+    let lab = start_lab(config).await;
+    let mut sender = connected(&lab, port).await;
+    let mut request = asked("GET", &format!("https://api.test:{port}/lines"), "");
+    request.headers_mut().insert("authorization", format!("Bearer {placeholder}").parse().unwrap());
+    let (status, body) = ask(&mut sender, request).await;
+    assert_eq!(status, 200, "{body}");
+    assert_eq!(body, "Beare\nr ***\n*****\n*****\n*****\n****");
+}
+
+#[tokio::test]
+async fn values_over_several_lines_are_masked_in_websocket_messages() {
+    let keys = "        protocol: websocket\n        access: full";
+    let (_lab, mut socket, _, _) = with_value(VALUE, keys).await;
+    // The server repeats what it gets; here it gets the value from elsewhere, over lines and over frames.
+    let lines: Vec<&str> = VALUE.as_bytes().chunks(5).map(|line| str::from_utf8(line).unwrap()).collect();
+    let text = format!("a {} b", lines.join("\r\n"));
+    send_frame(&mut socket, Opcode::Text, true, text.as_bytes()).await;
+    let (_, payload) = read_frame(&mut socket).await.unwrap();
+    let shown = String::from_utf8(payload).unwrap();
+    assert_eq!(shown, format!("a {}\r\n** b", ["*****"; 4].join("\r\n")));
+    let (one, other) = text.split_at(13);
+    send_frame(&mut socket, Opcode::Text, false, one.as_bytes()).await;
+    send_frame(&mut socket, Opcode::Continuation, true, other.as_bytes()).await;
+    let mut shown = read_frame(&mut socket).await.unwrap().1;
+    shown.extend(read_frame(&mut socket).await.unwrap().1);
+    let shown = String::from_utf8(shown).unwrap();
+    assert!(shown.matches('*').count() + 8 > VALUE.len() && shown.ends_with("** b"), "{shown}");
 }
 
 #[tokio::test]

@@ -236,9 +236,13 @@ async fn a_server_that_did_not_agree_gets_no_stream() {
 }
 
 pub(super) async fn with_credential(keys: &str) -> (Lab, Socket, Frames, String) {
+    with_value("s3\"cret", keys).await
+}
+
+pub(super) async fn with_value(value: &str, keys: &str) -> (Lab, Socket, Frames, String) {
     let mut config = LabConfig::new("");
     let (port, frames) = echoing(&config, agreement()).await;
-    let placeholder = bind_credential(&mut config, "s3\"cret", Vec::new());
+    let placeholder = bind_credential(&mut config, value, Vec::new());
     let binding = "        enforcement: enforce\n        credential_binding: {provider: p}\n";
     config.policy = rule(port, &format!("{binding}{keys}"));
     let lab = start_lab(config).await;

@@ -10,12 +10,14 @@ use serde::Serialize;
 
 use super::super::configuration::variable;
 use super::super::exit::{Exit, Failure};
+use super::patch::{has_workflow_command, is_read_by_ci};
 use super::{Named, find, unreadable};
 use crate::event::{Envelope, log};
 use crate::record::conversation;
 use crate::record::page::RunPage;
 use crate::record::store::StoredRun;
 use crate::render::otlp::{self, BatchLimit};
+use crate::render::workflow_commands::neutralise_json;
 use crate::render::{atif, junit, page, run_findings};
 use crate::telemetry::settings;
 
@@ -95,7 +97,7 @@ fn write_spans(path: Option<&Path>, run: &StoredRun, events: &[Envelope]) -> Res
 }
 
 fn line(value: &impl Serialize) -> String {
-    format!("{}\n", serde_json::to_string(value).unwrap_or_default())
+    format!("{}\n", neutralise_json(&serde_json::to_string(value).unwrap_or_default()))
 }
 
 /// A run may hold what only its owner should read: the file is private, like the run.
@@ -103,7 +105,12 @@ fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), Failu
     let Some(path) = path else { return Ok(()) };
     let text = text();
     if path == Path::new("-") {
-        std::io::stdout().lock().write_all(text.as_bytes())?;
+        let mut out = std::io::stdout().lock();
+        if is_read_by_ci(&out)? && has_workflow_command(text.as_bytes()) {
+            let message = "the run has text that this CI would take for a command";
+            return Err(Failure::new(Exit::Security, message).help("write it to a file instead of `-`"));
+        }
+        out.write_all(text.as_bytes())?;
         return Ok(());
     }
     let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path);

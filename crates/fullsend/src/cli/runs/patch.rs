@@ -80,15 +80,15 @@ pub fn diff(runs: &Path, arguments: &DiffArguments) -> Result<Exit, Failure> {
 }
 
 /// Whether a CI reads what this command prints. It does not read files.
-fn is_read_by_ci(out: &impl AsFd) -> Result<bool, Failure> {
+pub(super) fn is_read_by_ci(out: &impl AsFd) -> Result<bool, Failure> {
     let in_ci =
         ["CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION"].iter().any(|name| variable(name).is_some());
     let about = rustix::fs::fstat(out).map_err(std::io::Error::from)?;
     Ok(in_ci && rustix::fs::FileType::from_raw_mode(about.st_mode) != rustix::fs::FileType::RegularFile)
 }
 
-fn has_workflow_command(patch: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(patch);
+pub(super) fn has_workflow_command(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
     neutralise(&text) != text
 }
 
