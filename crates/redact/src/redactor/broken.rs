@@ -16,8 +16,8 @@ const ESCAPED: &[&[u8]] =
 /// After any number of `\`.
 const AFTER_BACKSLASH: &[&[u8]] = &[b"n", b"r", b"t", b"u000a", b"u000d", b"u0009", b"x0a", b"x0d"];
 
-/// How the lines of an event start (SSE).
-const AFTER_LINE_END: &[&[u8]] = &[b"data:"];
+/// How the lines of an event (SSE), a comment, a difference or a list start.
+const AFTER_LINE_END: &[&[u8]] = &[b"data:", b"# ", b"// ", b"+ ", b"- ", b"* "];
 
 /// Bytes without what breaks values.
 pub(super) struct JoinedBytes {
@@ -138,8 +138,20 @@ fn break_at(rest: &[u8]) -> usize {
         }
         b'%' | b'&' | b'<' => line_end(rest, ESCAPED),
         b'\n' => 1 + line_end(&rest[1..], AFTER_LINE_END),
+        b'"' | b'\'' => concatenation(rest),
         _ => 1,
     }
+}
+
+/// Source code puts strings together: `"ab" + "cd"`. One quote, if it does not.
+fn concatenation(rest: &[u8]) -> usize {
+    let spaces = |from: usize| rest[from..].iter().take_while(|byte| **byte == b' ').count();
+    let sign = 1 + spaces(1);
+    if !matches!(rest.get(sign), Some(b'+' | b'.')) {
+        return 1;
+    }
+    let quote = sign + 1 + spaces(sign + 1);
+    if rest.get(quote) == Some(&rest[0]) { quote + 1 } else { 1 }
 }
 
 fn line_end(rest: &[u8], known: &[&[u8]]) -> usize {
@@ -169,6 +181,8 @@ mod tests {
         check("ab\\u00", "ab");
         check("ab%0", "ab");
         check("data: ab\n\ndata: cd\r\ndata:ef\nda", "dataabcdef");
+        check("ab\n# cd\n+ ef\n  - gh\n-ij", "abcdef-gh-ij");
+        check("\"ab\" + \"cd\".\"ef\"+'gh' + 'ij", "abcdef+ghij");
         check("a\\147\\u{62}c", "agbc");
         let joined = join(b"x ab\ncd y");
         assert_eq!(joined.pieces(&(1..5)), [2..4, 5..7]);

@@ -20,8 +20,9 @@ pub(super) fn rare_forms(value: &[u8]) -> BTreeSet<Vec<u8>> {
     if let Ok(text) = std::str::from_utf8(value) {
         inner.push(text.encode_utf16().flat_map(u16::to_le_bytes).collect());
         inner.push(text.encode_utf16().flat_map(u16::to_be_bytes).collect());
-        forms.insert(text.chars().flat_map(|letter| u32::from(letter).to_le_bytes()).collect());
-        forms.insert(text.chars().flat_map(|letter| u32::from(letter).to_be_bytes()).collect());
+        inner.push(text.chars().flat_map(|letter| u32::from(letter).to_le_bytes()).collect());
+        inner.push(text.chars().flat_map(|letter| u32::from(letter).to_be_bytes()).collect());
+        forms.extend(inner.iter().rev().take(2).cloned());
     }
     let is_long = |form: &Vec<u8>| form.len() >= MIN_FORM;
     forms.extend(inner.iter().filter(|form| is_long(form)).flat_map(|form| base64_forms(form)));
@@ -30,13 +31,14 @@ pub(super) fn rare_forms(value: &[u8]) -> BTreeSet<Vec<u8>> {
     forms
 }
 
-/// As lists of numbers look without the commas and spaces between them: `[103, 104]`, `0x67, 0x68`.
+/// As lists of numbers look without the commas and spaces between them: `[103, 104]`, `147 150`, `0x67, 0x68`.
 pub(super) fn number_forms(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let decimal: String = value.iter().map(u8::to_string).collect();
     let with_prefix = |is_upper: bool| -> String {
         value.iter().map(|byte| format!("0x{}", hex(&[*byte], is_upper))).collect()
     };
-    [decimal, with_prefix(false), with_prefix(true)].into_iter().map(String::into_bytes)
+    let octal: String = value.iter().map(|byte| format!("{byte:03o}")).collect();
+    [decimal, octal, with_prefix(false), with_prefix(true)].into_iter().map(String::into_bytes)
 }
 
 /// The characters of base32 that depend on the value alone, wherever it is in the encoded bytes, in both cases.
@@ -98,6 +100,8 @@ mod tests {
         }
         let wide: Vec<u8> = format!("user:{VALUE}").encode_utf16().flat_map(u16::to_le_bytes).collect();
         check(STANDARD.encode(wide));
+        let wider: Vec<u8> = VALUE.chars().flat_map(|letter| u32::from(letter).to_le_bytes()).collect();
+        check(STANDARD.encode(wider));
         check(STANDARD.encode(hex(VALUE.as_bytes(), false)));
         check(hex(STANDARD.encode(VALUE).as_bytes(), false));
     }
@@ -109,7 +113,7 @@ mod tests {
         check(VALUE.chars().flat_map(|letter| u32::from(letter).to_be_bytes()).collect::<Vec<u8>>());
         assert_eq!(
             number_forms(b"gh").map(|form| String::from_utf8(form).unwrap()).collect::<Vec<_>>(),
-            ["103104", "0x670x68", "0x670x68"]
+            ["103104", "147150", "0x670x68", "0x670x68"]
         );
     }
 }
