@@ -107,7 +107,7 @@ pub fn may_be_pull_request(repository: &Path) -> Result<bool, TrustedError> {
     let default = ["HEAD", "main", "master"].map(|name| format!("refs/remotes/origin/{name}"));
     let Some(default) = default.iter().find(|name| remote.contains(name)) else { return Ok(true) };
     let containing = lines(&["for-each-ref", "--format=%(refname)", "--contains", "HEAD", default]);
-    Ok(containing.map_or(true, |found| found.is_empty()))
+    Ok(containing.unwrap_or_default().is_empty())
 }
 
 /// Whether the working tree has files in a directory.
