@@ -152,7 +152,12 @@ impl ConfigurationOptions {
                 Some(forge) => trusted_base::reference(forge, &variable, top.is_some())?,
                 None => {
                     // What git cannot read may be anything.
-                    let may_be = || top.is_some_and(|top| trusted::may_be_pull_request(top).unwrap_or(true));
+                    let may_be = || {
+                        top.is_some_and(|top| {
+                            !self.is_configured_outside(top)
+                                && trusted::may_be_pull_request(top).unwrap_or(true)
+                        })
+                    };
                     trusted_base::refuse_other_ci(&variable, may_be).map(|()| None)?
                 }
             },
@@ -164,6 +169,13 @@ impl ConfigurationOptions {
         let place =
             place.map_err(|error| Failure::new(Exit::Missing, format!("no temporary directory: {error}")))?;
         Ok(Some(Trusted { reference, commit, top, place }))
+    }
+
+    /// Whether the caller names a configuration that no pull request of this repository brings.
+    fn is_configured_outside(&self, repository: &Path) -> bool {
+        let directory = self.fullsend_dir.as_ref().and_then(|path| path.canonicalize().ok());
+        let repository = repository.canonicalize().ok();
+        directory.zip(repository).is_some_and(|(directory, repository)| !directory.starts_with(repository))
     }
 
     fn organisation_layer(
