@@ -39,7 +39,7 @@ pub(super) fn serve(directory: &Path, parent: u32) {
         policy: Arc::new(policy),
         dialer,
         identifier: Arc::new(ProcIdentifier::new(parent)),
-        authority: Arc::clone(&authority),
+        authority: Some(Arc::clone(&authority)),
         credentials: Arc::new(CredentialStore::new(Vec::new()).unwrap()),
         gateway: None,
         leak_watcher: None,

@@ -19,7 +19,8 @@ pub struct ProxyConfig {
     pub directory: Arc<NameDirectory>,
     pub dialer: Arc<Dialer>,
     pub identifier: Arc<dyn Identify>,
-    pub authority: Arc<RunAuthority>,
+    /// Issues the certificates of inspected connections. `None` where no connection can leave.
+    pub authority: Option<Arc<RunAuthority>>,
     pub credentials: Arc<CredentialStore>,
     /// Programs that send everything to the proxy also ask it for the model.
     pub gateway: Option<GatewayService>,

@@ -175,7 +175,8 @@ async fn finish_handshake(
     let config = &connection.proxy.config;
     let host = connection.destination.host_text();
     let bare = host.trim_matches(['[', ']']);
-    let server_config = config.authority.server_config(bare, protocol).map_err(|error| error.to_string())?;
+    let authority = config.authority.as_ref().ok_or("this sandbox has no certificate authority")?;
+    let server_config = authority.server_config(bare, protocol).map_err(|error| error.to_string())?;
     tokio::time::timeout(config.limits.head_time, hello.into_stream(server_config))
         .await
         .map_err(|_| LATE_HANDSHAKE.to_owned())?

@@ -10,7 +10,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use time::{Duration, OffsetDateTime};
 
 /// Longer than any run, and too short for a stolen certificate to be useful.
@@ -26,7 +26,8 @@ pub struct RunAuthority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
     pem: String,
-    leaf_key: KeyPair,
+    /// Created for the first inspected connection.
+    leaf_key: OnceLock<KeyPair>,
     servers: Mutex<HashMap<Server, Arc<ServerConfig>>>,
 }
 
@@ -67,7 +68,7 @@ impl RunAuthority {
             certificate: certificate.der().clone(),
             pem: certificate.pem(),
             issuer: Issuer::new(params, key),
-            leaf_key: KeyPair::generate().map_err(AuthorityError::Make)?,
+            leaf_key: OnceLock::new(),
             servers: Mutex::default(),
         })
     }
@@ -114,10 +115,19 @@ impl RunAuthority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.use_authority_key_identifier_extension = true;
         date(&mut params);
-        let certificate = params.signed_by(&self.leaf_key, &self.issuer).map_err(AuthorityError::Make)?;
-        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.leaf_key.serialize_der()));
+        let leaf_key = self.leaf_key()?;
+        let certificate = params.signed_by(leaf_key, &self.issuer).map_err(AuthorityError::Make)?;
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(leaf_key.serialize_der()));
         let key = ring::sign::any_supported_type(&key).map_err(AuthorityError::Key)?;
         Ok(CertifiedKey::new(vec![certificate.der().clone(), self.certificate.clone()], key))
+    }
+
+    fn leaf_key(&self) -> Result<&KeyPair, AuthorityError> {
+        if let Some(key) = self.leaf_key.get() {
+            return Ok(key);
+        }
+        let key = KeyPair::generate().map_err(AuthorityError::Make)?;
+        Ok(self.leaf_key.get_or_init(|| key))
     }
 }
 

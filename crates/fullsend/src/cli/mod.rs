@@ -84,7 +84,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 use crate::render::diagnostics::clean_text;
 use crate::render::workflow_commands::neutralise;
@@ -230,12 +230,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(answered) = complete::answer(&arguments) {
         return answered;
     }
-    let arguments = match Arguments::try_parse_from(arguments) {
-        Ok(arguments) => arguments,
+    let command = match parse(&arguments) {
+        Ok(command) => command,
         Err(error) => return usage(&error),
     };
     open_files::raise_limit();
-    let result = match arguments.command {
+    let result = match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Runs(arguments) => runs::run(&arguments),
         Command::Enter(arguments) => enter::run(&arguments),
@@ -285,6 +285,32 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     })
 }
 
+/// Building the parser of every command takes longer than most commands. So the commands that programs start often get a
+/// parser of their own. If that one refuses the words, the whole parser says why, or prints the help.
+fn parse(words: &[OsString]) -> Result<Command, clap::Error> {
+    match parse_often_used(words) {
+        Some(command) => Ok(command),
+        None => Arguments::try_parse_from(words).map(|arguments| arguments.command),
+    }
+}
+
+fn parse_often_used(words: &[OsString]) -> Option<Command> {
+    match words.get(1)?.to_str()? {
+        "run" => parse_alone("run", words).map(|it| Command::Run(Box::new(it))),
+        "hook" => parse_alone("hook", words).map(Command::Hook),
+        "sandbox" => parse_alone("sandbox", words).map(Command::Sandbox),
+        "worker" => parse_alone("worker", words).map(Command::Worker),
+        _ => None,
+    }
+}
+
+/// Parses the words after `fullsend NAME`.
+fn parse_alone<T: Args>(name: &'static str, words: &[OsString]) -> Option<T> {
+    let command = T::augment_args(clap::Command::new(name));
+    let matches = command.try_get_matches_from(words.get(1..)?).ok()?;
+    T::from_arg_matches(&matches).ok()
+}
+
 /// Requested help goes to standard output; a usage error goes to standard error.
 fn usage(error: &clap::Error) -> ExitCode {
     let text = error.render();
@@ -320,7 +346,8 @@ fn write_stderr_unchanged(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::{CommandFactory, Parser};
+    use std::ffi::OsString;
 
     /// The words that help texts start with.
     const VERBS: &[&str] = &[
@@ -386,6 +413,28 @@ mod tests {
         for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
             check(below, &format!("{path} {}", below.get_name()));
         }
+    }
+
+    #[test]
+    fn a_parser_of_its_own_reads_a_command_like_the_whole_parser() {
+        let lines = [
+            "fullsend run triage --repo . --var A=1 --output json",
+            "fullsend run -p why?",
+            "fullsend hook pre --contract neutral",
+            "fullsend sandbox run -- make -j2 test",
+            "fullsend sandbox run --policy p.yaml true",
+            "fullsend sandbox create --name a --ttl 60",
+            "fullsend worker",
+        ];
+        for line in lines {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let whole = super::Arguments::try_parse_from(&words).unwrap().command;
+            let alone = super::parse_often_used(&words).expect(line);
+            assert_eq!(format!("{alone:?}"), format!("{whole:?}"), "{line}");
+        }
+        let wrong = ["fullsend", "run", "--no-such-flag"].map(OsString::from);
+        assert!(super::parse_often_used(&wrong).is_none());
+        assert!(super::parse(&wrong).unwrap_err().to_string().contains("--no-such-flag"));
     }
 
     #[test]

@@ -51,14 +51,12 @@ const HOST_BUNDLES: &[&str] = &[
 pub struct NetworkPlan {
     plan: NamePlan,
     policy: Arc<policy::Compiled>,
-    authority: Arc<RunAuthority>,
+    /// `None` if no connection can leave: then nobody needs a certificate, and creating one takes a while.
+    authority: Option<Arc<RunAuthority>>,
     credentials: Arc<CredentialStore>,
     services: Vec<dial::HostService>,
     /// The root certificates of this machine. Without them the proxy refuses every TLS connection.
     roots: Result<Roots, RootsError>,
-    /// Whether a connection can leave at all. Certificates take longer to prepare than the rest of the sandbox, so they
-    /// are left out if no connection can leave.
-    reaches_hosts: bool,
     /// The proxy that this machine must use.
     proxy: Option<dial::HostProxy>,
 }
@@ -164,17 +162,19 @@ fn plan_with(
     let named = |service: &dial::HostService| NamedService { host: service.host.clone(), port: service.port };
     let plan = NamePlan::new(&compiled, &services.iter().map(named).collect::<Vec<_>>());
     let plan = plan.map_err(|error| error.to_string())?;
-    let authority = RunAuthority::new().map_err(|error| error.to_string())?;
     let reaches_hosts =
         !services.is_empty() || policy.networks.iter().any(|network| !network.endpoints.is_empty());
+    let authority = match reaches_hosts {
+        true => Some(Arc::new(RunAuthority::new().map_err(|error| error.to_string())?)),
+        false => None,
+    };
     Ok(NetworkPlan {
         services,
         plan,
         policy: Arc::new(compiled),
-        authority: Arc::new(authority),
+        authority,
         credentials: Arc::new(credentials),
         roots: if reaches_hosts { Roots::load() } else { Ok(Roots::only([])) },
-        reaches_hosts,
         proxy: None,
     })
 }
@@ -273,17 +273,17 @@ impl NetworkPlan {
         let of_host = HOST_BUNDLES.iter().find_map(|path| std::fs::canonicalize(path).ok());
         match of_host {
             // The bundle is large: what this run does not change is mounted, not copied.
-            Some(source) if !self.reaches_hosts => {
+            Some(source) if self.authority.is_none() => {
                 mounts.push(Mount { target: BUNDLE.into(), kind: MountKind::ReadOnly { source } });
             }
             of_host => {
                 let read = of_host.and_then(|path| std::fs::read_to_string(path).ok());
                 let mut bundle = read.unwrap_or_default();
-                if self.reaches_hosts {
+                if let Some(authority) = &self.authority {
                     bundle.push('\n');
-                    bundle.push_str(self.authority.certificate_pem());
-                    mounts.push(file(CERTIFICATE, self.authority.certificate_pem().to_owned()));
-                    mounts.push(java::trust_store(self.roots.as_ref().ok(), &self.authority));
+                    bundle.push_str(authority.certificate_pem());
+                    mounts.push(file(CERTIFICATE, authority.certificate_pem().to_owned()));
+                    mounts.push(java::trust_store(self.roots.as_ref().ok(), authority));
                 }
                 mounts.push(file(BUNDLE, bundle));
             }
@@ -312,11 +312,11 @@ impl NetworkPlan {
         let mut all: Vec<(String, String)> =
             proxies.iter().map(|name| ((*name).to_owned(), proxy.clone())).collect();
         all.extend(["NO_PROXY", "no_proxy"].iter().map(|name| ((*name).to_owned(), here.to_owned())));
-        if self.reaches_hosts {
+        if self.authority.is_some() {
             all.extend(bundles.iter().map(|name| ((*name).to_owned(), BUNDLE.to_owned())));
         }
         all.push(("NODE_USE_ENV_PROXY".to_owned(), "1".to_owned()));
-        all.push(java::options(self.plan.proxy_address(), self.reaches_hosts));
+        all.push(java::options(self.plan.proxy_address(), self.authority.is_some()));
         all.extend(self.placeholders());
         all
     }
@@ -403,7 +403,7 @@ impl NetworkPlan {
                     .with_proxy(self.proxy.clone()),
             ),
             identifier,
-            authority: Arc::clone(&self.authority),
+            authority: self.authority.clone(),
             credentials: Arc::clone(&self.credentials),
             gateway,
             leak_watcher,

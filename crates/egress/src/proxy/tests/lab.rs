@@ -171,7 +171,7 @@ pub(super) async fn start_lab(config: LabConfig) -> Lab {
         directory,
         dialer: Arc::new(dialer),
         identifier,
-        authority: Arc::clone(&authority),
+        authority: Some(Arc::clone(&authority)),
         credentials,
         gateway: Some(Arc::new(|connection| Box::pin(answer_as_gateway(connection.stream)))),
         leak_watcher,
