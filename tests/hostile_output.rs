@@ -43,6 +43,8 @@ pub fn guard(world: &World) -> Guard {
         path: "",
         weights: Default::default(),
         run_directory: None,
+        tool_digests: Vec::new(),
+        tools_are_locked: false,
     };
     Guard::new(setup, &emit).unwrap()
 }

@@ -1,6 +1,9 @@
 //! What our own loop can do, in real sandboxes: both formats of models, MCP servers, calls side by side, files, room for
 //! long work. MCP servers are shown with every runtime.
 
+use std::fs;
+use std::path::Path;
+
 use serde_json::{Value as Json, json};
 
 use super::stage::{Stage, good};
@@ -46,6 +49,51 @@ fn servers_of_the_harness_are_tools_with_their_names() {
         assert!(words[1].contains("SUM-42"), "{runtime}: {}", words[1]);
         assert!(!words.iter().any(|seen| seen.contains("EVIL-")), "{runtime}: {words:?}");
         assert_eq!(record["attempts"][0]["denied_calls"], 0, "{runtime}");
+    }
+}
+
+/// A server that changes what it says about a tool, after somebody read and locked it.
+#[test]
+fn a_tool_that_changed_since_it_was_locked_is_reported_and_stops_a_locked_run() {
+    for runtime in ["native", "codex"] {
+        let call = json!({ "tool": "mcp__calc__add", "input": { "a": 40, "b": 2 } });
+        let scenario = json!({ "turns": [[call], [{ "finish": good() }]] });
+        let Some(stage) = Stage::with(runtime, "mcp servers", &scenario, CALC) else { continue };
+        stage.world.write("repo/calc.py", calc());
+        // Where the record of the last run is.
+        let run = |flags: &[&str], code: i32| {
+            let ran = stage.world.run(&[&["run", "mend"], flags].concat());
+            assert_eq!(ran.code, code, "{runtime}: {}", ran.err);
+            let mut runs: Vec<_> =
+                fs::read_dir(stage.world.path("state/fullsend/runs/local")).unwrap().flatten().collect();
+            runs.sort_by_key(fs::DirEntry::file_name);
+            runs.pop().unwrap().path()
+        };
+        let changes = |directory: &Path| {
+            let findings = fs::read_to_string(directory.join("findings.jsonl")).unwrap_or_default();
+            let findings = findings.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
+            findings.filter(|finding| finding["rule"] == "tool-description-changed").collect::<Vec<_>>()
+        };
+        let first = fs::read(run(&[], 0).join("run.json")).unwrap();
+        let first: Json = serde_json::from_slice(&first).unwrap();
+        let inputs = first["inputs"].as_array().unwrap();
+        let tools: Vec<&Json> = inputs.iter().filter(|input| input["kind"] == "tool").collect();
+        assert_eq!(tools.len(), 1, "{runtime}: {inputs:?}");
+        let name = tools[0]["name"].as_str().unwrap();
+        // Codex describes all tools of a server as one.
+        assert!(["mcp__calc__add", "mcp__calc"].contains(&name), "{runtime}: {name}");
+        let locked = stage.world.run(&["lock", "--tools", "latest"]);
+        assert_eq!(locked.code, 0, "{runtime}: {}", locked.err);
+        assert!(locked.err.contains("mend: 0 resources, 0 images, 1 tool"), "{}", locked.err);
+        // What is locked stays locked, also by a lock that names no run.
+        assert_eq!(stage.world.run(&["lock"]).code, 0);
+        assert_eq!(changes(&run(&["--locked"], 0)), Vec::<Json>::new(), "{runtime}");
+        stage.world.write("repo/calc.py", calc().replace("Adds.", "Adds two numbers."));
+        let changed = changes(&run(&[], 0));
+        assert_eq!(changed.len(), 1, "{runtime}: {changed:?}");
+        assert_eq!(changed[0]["place"], format!("tool/{name}"), "{runtime}");
+        assert_eq!(changed[0]["action"], "reported", "{runtime}");
+        assert_eq!(changes(&run(&["--locked"], 6))[0]["action"], "stopped", "{runtime}");
     }
 }
 
@@ -129,8 +177,8 @@ fn only_listed_tools_of_a_server_behind_an_address_are_called() {
             "the `tools` of the MCP server `calc` cannot be enforced: the policy does not read its calls";
         assert!(unread.code == 3 && unread.err.contains(why), "{}", unread.err);
         let path = stage.world.path("repo/.fullsend/policies/mend.yaml");
-        let text = std::fs::read_to_string(&path).unwrap().replace("network_policies: {}\n", policy);
-        std::fs::write(path, text).unwrap();
+        let text = fs::read_to_string(&path).unwrap().replace("network_policies: {}\n", policy);
+        fs::write(path, text).unwrap();
         stage.ends(0);
         assert_eq!(stage.words()[1].contains("SUM-42"), sum, "{tools}: {}", stage.words()[1]);
     }
@@ -197,8 +245,8 @@ fn native_speaks_the_responses_format() {
     let turns = json!([[{ "shell": "cat greet.sh" }], [{ "finish": good() }]]);
     let Some(stage) = Stage::new("native", "responses", &json!({ "turns": turns })) else { return };
     let provider = stage.world.path("repo/.fullsend/providers/model.yaml");
-    let text = std::fs::read_to_string(&provider).unwrap().replace("type: anthropic", "type: openai");
-    std::fs::write(provider, text).unwrap();
+    let text = fs::read_to_string(&provider).unwrap().replace("type: anthropic", "type: openai");
+    fs::write(provider, text).unwrap();
     stage.ends(0);
     let requests = stage.server.requests();
     assert!(requests.iter().all(|request| request["path"] == "/v1/responses"), "{requests:#?}");

@@ -1,6 +1,7 @@
-//! `fullsend lock`: writes the digests of every remote resource and image that harnesses use, for `--locked`.
+//! `fullsend lock`: writes the digests of every remote resource and image that harnesses use, for `--locked`, and of the
+//! tools of MCP servers as a run saw them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -10,6 +11,7 @@ use super::configuration::{Configuration, ConfigurationOptions, variable};
 use super::exit::{Exit, Failure};
 use super::pull_options::{PullOptions, pull_image, store_directory};
 use crate::check;
+use crate::event::InputKind;
 use crate::harness::image::ImageName;
 use crate::harness::names::ForgeName;
 use crate::provision::image;
@@ -26,6 +28,9 @@ pub struct Arguments {
     /// Update the entries of this harness, and resolve the tags of its images again
     #[arg(long, value_name = "NAME", conflicts_with = "names")]
     update: Vec<String>,
+    /// Also lock the tools of MCP servers as this run saw them: an id, the first characters of one, or `latest`
+    #[arg(long, value_name = "RUN")]
+    tools: Option<String>,
     #[command(flatten)]
     pull: PullOptions,
     #[command(flatten)]
@@ -40,12 +45,24 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let old: Vec<HarnessLock> =
         lock_file(&mut opened.library, &mut problems).iter().flat_map(lock::LockFile::harnesses).collect();
     let all = opened.library.layers.names("harness");
+    let seen = arguments.tools.as_deref().map(tools_of).transpose()?;
     let named = if arguments.update.is_empty() { &arguments.names } else { &arguments.update };
     let chosen = if named.is_empty() { &all } else { named };
     let mut locked = Vec::new();
     for name in chosen {
         let kept = old.iter().find(|old| old.name == *name && !arguments.update.contains(name));
-        locked.push(lock_one(&mut opened, name, kept, arguments, &mut problems)?);
+        let mut one = lock_one(&mut opened, name, kept, arguments, &mut problems)?;
+        let earlier = || old.iter().find(|old| old.name == *name).map(|old| old.tools.clone());
+        one.tools = match &seen {
+            Some((harness, tools)) if harness == name => tools.clone(),
+            _ => earlier().unwrap_or_default(),
+        };
+        locked.push(one);
+    }
+    if let Some((harness, _)) = seen.filter(|(harness, _)| !chosen.contains(harness)) {
+        let message = format!("the run is one of the harness `{harness}`, which is not locked here");
+        return Err(Failure::new(Exit::Usage, message)
+            .help(format!("name it: `fullsend lock {harness} --tools RUN`")));
     }
     super::check::show(&opened.library.sources, &problems);
     if problems.iter().any(Diagnostic::is_error) {
@@ -56,11 +73,15 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
             |number: usize, word: &str| format!("{number} {word}{}", if number == 1 { "" } else { "s" });
         let resources = count(used.resources.len(), "resource");
         let images = count(used.images.len(), "image");
-        super::write_stderr(&format!("{}: {resources}, {images}\n", used.name));
+        let tools = match used.tools.len() {
+            0 => String::new(),
+            number => format!(", {}", count(number, "tool")),
+        };
+        super::write_stderr(&format!("{}: {resources}, {images}{tools}\n", used.name));
     }
     let is_other = |old: &&HarnessLock| all.contains(&old.name) && !chosen.contains(&old.name);
     locked.extend(old.iter().filter(is_other).cloned());
-    locked.retain(|used| !used.resources.is_empty() || !used.images.is_empty());
+    locked.retain(|used| !used.resources.is_empty() || !used.images.is_empty() || !used.tools.is_empty());
     locked.sort_by(|one, other| one.name.cmp(&other.name));
     write(&path, &lock::text(&locked))?;
     super::write_stderr(&format!("wrote {}\n", path.display()));
@@ -96,6 +117,21 @@ fn write(path: &std::path::Path, text: &str) -> Result<(), Failure> {
     file.persist(path).map(drop).map_err(|error| failed(&error.error))
 }
 
+/// The harness of a run, and the tools of MCP servers that it saw, with their digests.
+fn tools_of(run: &str) -> Result<(String, Vec<(String, String)>), Failure> {
+    let found = super::runs::find(&super::run::runs_directory()?, run)?;
+    let record = found.record().map_err(|error| Failure::new(Exit::Missing, error.to_string()))?;
+    let tools = record.inputs.into_iter().filter(|input| input.kind == InputKind::Tool);
+    // A tool that changed during the run counts as it was last.
+    let tools: BTreeMap<String, String> = tools.map(|input| (input.name, input.sha256)).collect();
+    if tools.is_empty() {
+        let message = format!("the run {} saw no tool of an MCP server", found.id);
+        return Err(Failure::new(Exit::Missing, message)
+            .help("run the harness once with its `mcp_servers`, then lock what it saw"));
+    }
+    Ok((record.harness, tools.into_iter().collect()))
+}
+
 /// What a harness uses on any forge.
 fn lock_one(
     opened: &mut Configuration,
@@ -122,7 +158,7 @@ fn lock_one(
         problems.extend(found);
     }
     let resources = opened.library.remote.take_used();
-    let mut used = HarnessLock { name: name.to_owned(), resources, images: Vec::new() };
+    let mut used = HarnessLock { name: name.to_owned(), resources, ..HarnessLock::default() };
     for image in images {
         let locked = kept.and_then(|kept| kept.image(&image.to_string()));
         let digest = match locked {

@@ -27,4 +27,6 @@ pub enum InputKind {
     /// A directory that the caller mounts.
     Resource,
     Image,
+    /// A tool of an MCP server: its description and the schema of its arguments, in one digest.
+    Tool,
 }

@@ -79,6 +79,9 @@ impl Guard {
                 self.foreign_at_gateway(&format!("tool/{tool}"), text, fresh)
             }
             Inspected::ToolDescription { text, .. } => self.masked_at_gateway(text),
+            Inspected::ToolDefinition { tool, description, schema } => {
+                self.tool_at_gateway(tool, description, schema)
+            }
             Inspected::Counted { text } => match self.redact(text) {
                 Cow::Owned(clean) if clean != text => Verdict::Replace(clean),
                 _ => Verdict::Pass,

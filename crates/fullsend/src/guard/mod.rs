@@ -23,6 +23,7 @@ pub(crate) mod setup;
 mod stored_text;
 pub(crate) mod tirith;
 mod tool_input;
+mod tool_pins;
 pub(crate) mod weights_file;
 mod withholding;
 
@@ -46,6 +47,7 @@ use report::TextAction;
 use scanner_error::ScannerError;
 pub use setup::{GuardError, GuardSetup, tool_allowlist, waivers};
 use stored_text::StoredTexts;
+use tool_pins::ToolPins;
 
 /// The guard of one run. Cheap to clone; every clone knows the same calls.
 #[derive(Clone)]
@@ -69,6 +71,7 @@ pub struct Guard {
     stopped: Arc<Mutex<Option<String>>>,
     reported: Arc<Mutex<ReportedFindings>>,
     kept: Option<Arc<StoredTexts>>,
+    tool_pins: Arc<ToolPins>,
     emit: Emitter,
 }
 
@@ -102,7 +105,7 @@ impl std::error::Error for Blocked {}
 
 impl Guard {
     /// Sets the guard up as the harness asks, and reports which scanners this run uses.
-    pub fn new(setup: GuardSetup<'_>, emit: &Emitter) -> Result<Self, GuardError> {
+    pub fn new(mut setup: GuardSetup<'_>, emit: &Emitter) -> Result<Self, GuardError> {
         let runtime = setup.harness.runtime.value.word();
         let dialect = setup.dialect;
         let tools = setup.harness.confirm_tools.iter().map(|tool| tool.to_string()).collect();
@@ -112,6 +115,8 @@ impl Guard {
         let mcp_servers = servers.collect();
         let canary = setup.canary();
         let kept = setup.run_directory.map(|directory| Arc::new(StoredTexts::new(directory.to_owned())));
+        let tool_digests = std::mem::take(&mut setup.tool_digests);
+        let tool_pins = Arc::new(ToolPins::new(tool_digests, setup.tools_are_locked));
         let judge = setup.judge(canary.as_deref())?;
         for event in setup::setup_events(&judge) {
             emit.emit(event);
@@ -130,6 +135,7 @@ impl Guard {
             stopped: Arc::default(),
             reported: Arc::default(),
             kept,
+            tool_pins,
             emit: emit.clone(),
         })
     }

@@ -44,6 +44,10 @@ pub struct GuardSetup<'a> {
     pub weights: WeightsSearch,
     /// Where originals of withheld texts are kept.
     pub run_directory: Option<&'a Path>,
+    /// The tools of MCP servers in `fullsend.lock`, with their digests.
+    pub tool_digests: Vec<(String, String)>,
+    /// Whether another tool, or a changed one, stops the run.
+    pub tools_are_locked: bool,
 }
 
 /// A guard that cannot be set up as the harness asks.

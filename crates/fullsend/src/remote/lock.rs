@@ -27,6 +27,8 @@ record! {
         resources: Vec<LockedResource>,
         /// Images in registries.
         images: Vec<LockedImage>,
+        /// Tools of MCP servers.
+        tools: Vec<LockedTool>,
     }
 }
 
@@ -52,6 +54,16 @@ record! {
     }
 }
 
+record! {
+    /// A tool of an MCP server.
+    pub struct LockedTool {
+        /// As the model sees it: `mcp__SERVER__TOOL`.
+        name: Spanned<String>,
+        /// The digest of its description and of the schema of its arguments.
+        sha256: Spanned<String>,
+    }
+}
+
 /// A resource that a harness uses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ResourceLock {
@@ -68,17 +80,20 @@ pub struct HarnessLock {
     pub resources: Vec<ResourceLock>,
     /// Names and digests.
     pub images: Vec<(String, String)>,
+    /// Names and digests.
+    pub tools: Vec<(String, String)>,
 }
 
 impl LockFile {
     pub fn harnesses(&self) -> impl Iterator<Item = HarnessLock> {
-        self.harnesses.iter().map(|LockedHarness { name, resources, images }| HarnessLock {
+        self.harnesses.iter().map(|LockedHarness { name, resources, images, tools }| HarnessLock {
             name: name.as_str().to_owned(),
             resources: resources.iter().map(LockedResource::plain).collect(),
             images: images
                 .iter()
                 .map(|image| (image.name.value.clone(), image.sha256.value.clone()))
                 .collect(),
+            tools: tools.iter().map(|tool| (tool.name.value.clone(), tool.sha256.value.clone())).collect(),
         })
     }
 }
@@ -120,7 +135,7 @@ pub fn text(harnesses: &[HarnessLock]) -> String {
     text.push('\n');
     // URLs and image names contain no characters that JSON strings and YAML strings treat differently.
     let quoted = |value: &str| serde_json::Value::from(value).to_string();
-    for HarnessLock { name, resources, images } in harnesses {
+    for HarnessLock { name, resources, images, tools } in harnesses {
         text.push_str(&format!("- name: {}\n", quoted(name)));
         text.push_str(if resources.is_empty() { "  resources: []\n" } else { "  resources:\n" });
         for ResourceLock { url, needed, sha256 } in resources {
@@ -129,6 +144,13 @@ pub fn text(harnesses: &[HarnessLock]) -> String {
         }
         text.push_str(if images.is_empty() { "  images: []\n" } else { "  images:\n" });
         for (name, sha256) in images {
+            text.push_str(&format!("  - name: {}\n    sha256: '{sha256}'\n", quoted(name)));
+        }
+        // Left out where there are none: older versions do not know the field.
+        if !tools.is_empty() {
+            text.push_str("  tools:\n");
+        }
+        for (name, sha256) in tools {
             text.push_str(&format!("  - name: {}\n    sha256: '{sha256}'\n", quoted(name)));
         }
     }
@@ -156,6 +178,7 @@ mod tests {
                     resource("git+https://h/r@0//p: q"),
                 ],
                 images: vec![("quay.io/acme/x:1".to_owned(), "b".repeat(64))],
+                tools: vec![("mcp__calc__add".to_owned(), "c".repeat(64))],
             },
         ];
         for part in [&all[..0], &all[..]] {

@@ -82,6 +82,8 @@ pub struct Resolved {
     pub images: Option<ImageSettings>,
     /// What `fullsend.lock` has for this harness, if nothing else may be used.
     pub lock: Option<Rc<HarnessLock>>,
+    /// The tools of MCP servers that `fullsend.lock` has for this harness, with their digests.
+    pub locked_tools: Vec<(String, String)>,
     /// Only the built-in defaults set the validation loop.
     loop_is_built_in: bool,
     /// The blocks of forges, where none of them was chosen.
@@ -142,7 +144,9 @@ pub fn resolve(
 ) -> Option<Resolved> {
     let found = find_harness(library, name, problems)?;
     let configs = Configs::load(library, problems);
-    let lock = choices.is_locked.then(|| locked(library, name, problems)).map(Rc::new);
+    let lock = Rc::new(locked(library, name, problems));
+    let locked_tools = lock.tools.clone();
+    let lock = choices.is_locked.then_some(lock);
     library.remote.set_rules(configs.remote_rules(choices, lock.clone()));
     let links = chain::load(library, found, LayerKind::Repository, problems);
     // Only files that were read completely are merged, so the result has the bounds of each file.
@@ -185,6 +189,7 @@ pub fn resolve(
         prices: configs.prices(),
         images: configs.images(),
         lock,
+        locked_tools,
         organisation: configs.organisation,
         loop_is_built_in,
         forge: forge.filter(|_| choices.forge.is_none()),

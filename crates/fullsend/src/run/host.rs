@@ -59,6 +59,8 @@ fn make_guard(
         path,
         weights: guard::weights_file::find(value),
         run_directory,
+        tool_digests: checked.resolved.locked_tools.clone(),
+        tools_are_locked: checked.resolved.lock.is_some(),
     };
     Guard::new(setup, emit)
 }

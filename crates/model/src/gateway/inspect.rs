@@ -30,6 +30,8 @@ pub enum Inspected<'a> {
     Document { text: &'a str, fresh: bool },
     /// The description of a tool or of one of its arguments. MCP servers write those of their tools.
     ToolDescription { tool: &'a str, text: &'a str, fresh: bool },
+    /// A tool as the model is told about it. A verdict can only stop the run.
+    ToolDefinition { tool: &'a str, description: &'a str, schema: &'a Value },
     /// Any text of a request whose tokens are counted. A verdict can only replace it.
     Counted { text: &'a str },
     /// Text of the model, on its way to the agent; of a long text, the part that is held back.

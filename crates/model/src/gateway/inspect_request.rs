@@ -33,6 +33,12 @@ pub(super) fn inspect_request(
         inspect(text, &|fresh| (gateway.inspect)(&Inspected::Document { text, fresh }))?;
     }
     for tool in &request.tools {
+        let Tool { name, description, schema } = tool;
+        if let Verdict::Stop(reason) =
+            (gateway.inspect)(&Inspected::ToolDefinition { tool: name, description, schema })
+        {
+            return Err(reason);
+        }
         for text in descriptions(tool) {
             let name = tool.name.as_str();
             let ask = |fresh| (gateway.inspect)(&Inspected::ToolDescription { tool: name, text, fresh });

@@ -153,6 +153,8 @@ mod tests {
             path: "",
             weights: Default::default(),
             run_directory: None,
+            tool_digests: Vec::new(),
+            tools_are_locked: false,
         };
         let guard = Guard::new(setup, &emit).unwrap();
         let listening = HookServer::start(scratch.path(), &guard).unwrap();
