@@ -120,9 +120,8 @@ fn show(arguments: &ShowArguments) -> Result<Exit, Failure> {
     let rows: Vec<Row<'_>> = own.into_iter().chain(listed).collect();
     if rows.is_empty() {
         let message = format!("the model `{model}` has no price in the list of {}", list.version);
-        return Err(
-            Failure::new(Exit::Missing, clean_text(&message)).help(prices::lines_to_paste(&[model.clone()]))
-        );
+        return Err(Failure::new(Exit::Missing, clean_text(&message))
+            .help(prices::lines_to_paste(std::slice::from_ref(model))));
     }
     print(&list, &rows, arguments.json)
 }

@@ -145,8 +145,8 @@ fn first_request(task: &AgentTask, servers: &Servers) -> ModelRequest {
         documents: Vec::new(),
         messages,
         tools: tools::offered(
-            |name| is_wanted(task, name),
-            task.tools.iter().any(|name| name == tools::SKILL),
+            |name| is_wanted(task.tools.as_deref(), &task.disallowed_tools, name),
+            task.tools.iter().flatten().any(|name| name == tools::SKILL),
             servers.tools(),
             task.output_schema.as_ref(),
         ),
@@ -156,14 +156,14 @@ fn first_request(task: &AgentTask, servers: &Servers) -> ModelRequest {
     }
 }
 
-/// `mcp__server` means all tools of that server.
-fn is_wanted(task: &AgentTask, name: &str) -> bool {
+/// `mcp__server` means all tools of that server. An empty list of tools means none of them.
+fn is_wanted(tools: Option<&[String]>, disallowed: &[String], name: &str) -> bool {
     let named = |names: &[String]| {
         names.iter().any(|known| {
             known == name || (known.starts_with("mcp__") && name.starts_with(&format!("{known}__")))
         })
     };
-    (task.tools.is_empty() || named(&task.tools)) && !named(&task.disallowed_tools)
+    tools.is_none_or(named) && !named(disallowed)
 }
 
 fn calls_of(answer: &ModelAnswer) -> Vec<ToolCall> {
@@ -201,7 +201,7 @@ fn perform(task: &AgentTask, servers: &Servers, call: &ToolCall, finished: &Atom
         if call.name == tools::FINISH {
             return finish(task, call, finished);
         }
-        if !is_wanted(task, &call.name) {
+        if !is_wanted(task.tools.as_deref(), &task.disallowed_tools, &call.name) {
             return ToolOutcome::error(format!("there is no tool `{}`", call.name));
         }
         servers.call(&call.name, &call.input).unwrap_or_else(|| tools::run(&call.name, &call.input))
@@ -248,5 +248,19 @@ fn finish(task: &AgentTask, call: &ToolCall, finished: &AtomicBool) -> ToolOutco
             ToolOutcome::ok("The result was saved.")
         }
         Err(error) => ToolOutcome::error(format!("{}: {error}", task.output_path)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_wanted;
+
+    #[test]
+    fn an_empty_list_of_tools_means_none() {
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert!(is_wanted(None, &[], "Bash"));
+        assert!(!is_wanted(Some(&[]), &[], "Bash"));
+        assert!(is_wanted(Some(&list(&["Bash", "mcp__calc"])), &[], "mcp__calc__add"));
+        assert!(!is_wanted(Some(&list(&["Bash"])), &list(&["Bash"]), "Bash"));
     }
 }

@@ -97,12 +97,12 @@ fn describe(context: &LaunchContext<'_>, request: &AttemptRequest) -> AgentTask 
         system: format!("{}{}", inputs.agent_text(), skills::listing(inputs, config)),
         prompt: prompt::prompt(inputs, request),
         conversation: request.conversation.as_ref().and_then(restored),
-        tools: wanted.unwrap_or_default(),
+        tools: wanted,
         disallowed_tools: not.unwrap_or_default(),
         servers: settings::servers_file(),
         output_path: format!("{}/{}", paths::OUTPUT, checked.result_document().file),
         output_schema: checked.result_document().schema.cloned(),
-        // One more than the budget has: the gateway refuses that one, so that the run ends with its own outcome.
+        // One more than the budget, so that the gateway ends the run with the outcome of a budget.
         max_turns: own_turns.or(budget.map(|turns| turns.get() + 1)).unwrap_or(DEFAULT_MAX_TURNS),
     }
 }

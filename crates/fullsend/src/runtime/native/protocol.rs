@@ -23,8 +23,8 @@ pub struct AgentTask {
     pub prompt: String,
     /// The conversation so far, as the last end reported it.
     pub conversation: Option<Json>,
-    /// Only these tools; empty means all of them.
-    pub tools: Vec<String>,
+    /// Only these tools; `None` means all of them.
+    pub tools: Option<Vec<String>>,
     pub disallowed_tools: Vec<String>,
     /// A file with the MCP servers of the harness.
     pub servers: String,

@@ -10,7 +10,7 @@ use super::{files, shell};
 /// The tool that ends the run with its output.
 pub const FINISH: &str = "finish";
 
-/// Its own tools.
+/// The built-in tools.
 pub const NAMES: &[&str] = &["Bash", "Read", "Write", "Edit", "Glob", "Grep"];
 
 /// The tool that reads a skill, for agents that name it in their list.
@@ -37,7 +37,7 @@ pub fn offered(
     let output = output_schema.cloned().unwrap_or(json!({ "type": "object" }));
     tools.push(Tool {
         name: FINISH.to_owned(),
-        description: "Return the result and end the run. Call it when your work is done.".to_owned(),
+        description: "Return the result as `output` and stop. Call it once, alone, when your work is done.".to_owned(),
         schema: json!({ "type": "object", "properties": { "output": output }, "required": ["output"] }),
     });
     tools
@@ -53,14 +53,15 @@ fn described(name: &str) -> (&'static str, Json) {
             object(json!({ "command": text }), &["command"]),
         ),
         "Read" => (
-            "Read a file. Returns at most 64 KiB. `offset` is the first line, counted from 1; `limit` is the number of lines.",
+            "Read a file. Returns at most 64 KiB; use `offset` for the rest. `offset` is the first line, counted from 1; `limit` \
+             is the number of lines.",
             object(
                 json!({ "path": text, "offset": { "type": "integer" }, "limit": { "type": "integer" } }),
                 &["path"],
             ),
         ),
         "Write" => (
-            "Write a file. Replaces an existing file.",
+            "Write a file. Replaces an existing file. Creates missing directories.",
             object(json!({ "path": text, "content": text }), &["path", "content"]),
         ),
         "Edit" => (
@@ -70,7 +71,7 @@ fn described(name: &str) -> (&'static str, Json) {
                 &["path", "old", "new"],
             ),
         ),
-        SKILL => ("Read a skill by its name.", object(json!({ "skill": text }), &["skill"])),
+        SKILL => ("Read the SKILL.md of a skill in your list, by its name.", object(json!({ "skill": text }), &["skill"])),
         "Glob" => (
             "List the files below `path` (default: the current directory) that match a pattern, such as `src/**/*.rs`. The \
              pattern and the listed names are relative to `path`.",
@@ -78,7 +79,7 @@ fn described(name: &str) -> (&'static str, Json) {
         ),
         _ => (
             "Search the files below `path` (default: the current directory) for an extended regular expression. Returns \
-             each match as path:line:text.",
+             each match as path:line:text. Skips `.git` and binary files.",
             object(json!({ "pattern": text, "path": text }), &["pattern"]),
         ),
     }
