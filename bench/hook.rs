@@ -122,6 +122,8 @@ fn guard(scratch: &Path) -> Guard {
         path: "",
         weights: Default::default(),
         run_directory: None,
+        tool_digests: Vec::new(),
+        tools_are_locked: false,
     };
     let emit = Emitter::create(&scratch.join("events.jsonl"), |_| {}).unwrap();
     Guard::new(setup, &emit).unwrap()

@@ -140,7 +140,7 @@ fn settings_are_generated_and_secrets_are_documented() {
         for source in items(&container["envFrom"]) {
             match source["secretRef"]["name"].as_str() {
                 Some(secret) => {
-                    assert!(page.contains(&format!("create secret generic {secret} ")), "{secret}")
+                    assert!(page.contains(&format!("create secret generic {secret} ")), "{secret}");
                 }
                 None => assert!(maps.contains(&&source["configMapRef"]["name"]), "{source}"),
             }

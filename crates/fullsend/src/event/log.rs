@@ -418,7 +418,9 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("events.jsonl");
         let emitter = Emitter::create(&path, |_| {}).unwrap();
-        emitter.keep_secret(Redactor::with_known([("KEY", "Kw9-correct/horse+Zq7")]).unwrap().known_only());
+        emitter.keep_secret(
+            redact::Redactor::with_known([("KEY", "Kw9-correct/horse+Zq7")]).unwrap().known_only(),
+        );
         emitter.emit(RunEvent::ToolDenied {
             call: "1".to_owned(),
             tool: "Kw9-corr\nect/ho\nrse+Zq7".to_owned(),

@@ -114,7 +114,7 @@ mod tests {
         let redactor = &*REDACTOR;
         let mut masker = StreamMasker::default();
         let mut out: Vec<u8> = portions.iter().flat_map(|portion| masker.push(redactor, portion)).collect();
-        out.extend(masker.flush(&redactor));
+        out.extend(masker.flush(redactor));
         assert_eq!(out.len(), portions.concat().len());
         String::from_utf8(out).unwrap()
     }
@@ -249,9 +249,9 @@ mod tests {
     fn a_start_is_not_held_back_for_ever() {
         let redactor = &*REDACTOR;
         let mut masker = StreamMasker::default();
-        masker.push(&redactor, &VALUE.as_bytes()[..12]);
+        masker.push(redactor, &VALUE.as_bytes()[..12]);
         for _ in 0..1_000 {
-            masker.push(&redactor, &[b'\n'; 100]);
+            masker.push(redactor, &[b'\n'; 100]);
         }
         assert!(masker.window.len() < 10_000, "{}", masker.window.len());
         assert!(!masker.has_held_bytes());
@@ -261,12 +261,12 @@ mod tests {
     fn ordinary_bytes_are_not_held_back() {
         let redactor = &*REDACTOR;
         let mut masker = StreamMasker::default();
-        assert_eq!(masker.push(&redactor, b"data: 1\n\n"), b"data: 1\n\n");
-        assert_eq!(masker.push(&redactor, b"ends with ghp"), b"ends with ghp");
+        assert_eq!(masker.push(redactor, b"data: 1\n\n"), b"data: 1\n\n");
+        assert_eq!(masker.push(redactor, b"ends with ghp"), b"ends with ghp");
         assert!(!masker.has_held_bytes());
-        assert_eq!(masker.push(&redactor, b"_Zk3"), b"");
+        assert_eq!(masker.push(redactor, b"_Zk3"), b"");
         assert!(masker.has_held_bytes());
-        assert_eq!(masker.push(&redactor, b"!"), b"_Zk3!");
+        assert_eq!(masker.push(redactor, b"!"), b"_Zk3!");
     }
 
     #[test]
@@ -277,7 +277,7 @@ mod tests {
             let mut out = Vec::new();
             for portion in VALUE.as_bytes().chunks(size) {
                 out.extend(masker.push(redactor, portion));
-                out.extend(masker.flush(&redactor));
+                out.extend(masker.flush(redactor));
             }
             let shown = out.iter().filter(|byte| **byte != MASK).count();
             assert!(

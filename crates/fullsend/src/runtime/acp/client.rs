@@ -277,26 +277,26 @@ mod tests {
         client.line(message.to_string().as_bytes())
     }
 
-    fn answer(client: &mut AgentClient, result: Json) -> Vec<Effect> {
+    fn answer(client: &mut AgentClient, result: &Json) -> Vec<Effect> {
         let id = client.pending;
-        say(client, &json_rpc::result(&json!(id), &result))
+        say(client, &json_rpc::result(&json!(id), result))
     }
 
     fn prompted() -> AgentClient {
         let mut client = started();
-        answer(&mut client, json!({ "protocolVersion": 1 }));
-        let effects = answer(&mut client, json!({ "sessionId": "s" }));
+        answer(&mut client, &json!({ "protocolVersion": 1 }));
+        let effects = answer(&mut client, &json!({ "sessionId": "s" }));
         let [Effect::Send(prompt)] = &effects[..] else { panic!("{effects:?}") };
         assert_eq!((&prompt["method"], &prompt["params"]["sessionId"]), (&json!("session/prompt"), &json!("s")));
         client
     }
 
-    fn update(update: Json) -> Json {
+    fn update(update: &Json) -> Json {
         json_rpc::notification("session/update", &json!({ "sessionId": "s", "update": update }))
     }
 
     fn chunk(text: &str) -> Json {
-        update(json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } }))
+        update(&json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } }))
     }
 
     #[test]
@@ -304,14 +304,14 @@ mod tests {
         let mut client = prompted();
         assert!(say(&mut client, &chunk("one ")).is_empty() && say(&mut client, &chunk("two")).is_empty());
         let call = json!({ "sessionUpdate": "tool_call", "toolCallId": "a", "kind": "execute", "status": "pending" });
-        let effects = say(&mut client, &update(call));
+        let effects = say(&mut client, &update(&call));
         assert!(matches!(&effects[..], [Effect::Words(words), Effect::CallStarted(_)] if words == "one two"));
         let done = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "a", "status": "completed" });
-        assert!(matches!(&say(&mut client, &update(done.clone()))[..], [Effect::CallFinished(_)]));
-        assert!(say(&mut client, &update(done)).is_empty(), "a call ends once");
+        assert!(matches!(&say(&mut client, &update(&done))[..], [Effect::CallFinished(_)]));
+        assert!(say(&mut client, &update(&done)).is_empty(), "a call ends once");
         assert_eq!(client.last_words(), "");
         say(&mut client, &chunk("three"));
-        let effects = answer(&mut client, json!({ "stopReason": "end_turn" }));
+        let effects = answer(&mut client, &json!({ "stopReason": "end_turn" }));
         assert_eq!(effects, [Effect::Words("three".to_owned()), Effect::TurnEnded(TurnEnd::Done)]);
         assert_eq!(client.last_words(), "three");
         assert_eq!(client.cancel(), None, "there is no turn to stop");
@@ -324,7 +324,7 @@ mod tests {
         assert!(say(&mut client, &other).is_empty());
         let mut client = prompted();
         let id = json!(client.pending);
-        assert_eq!(answer(&mut client, json!({ "stopReason": "end_turn" })).len(), 1);
+        assert_eq!(answer(&mut client, &json!({ "stopReason": "end_turn" })).len(), 1);
         assert!(say(&mut client, &json_rpc::result(&id, &json!({ "stopReason": "end_turn" }))).is_empty());
     }
 
@@ -337,11 +337,11 @@ mod tests {
         assert!(fails(&mut started(), br#"{"jsonrpc":"2.0","id":9,"result":{}}"#));
         assert!(!fails(&mut started(), br#"{"jsonrpc":"2.0","method":"other/update"}"#));
         for wrong in [json!({}), json!({ "protocolVersion": 2 })] {
-            assert!(matches!(answer(&mut started(), wrong)[..], [Effect::Failed(_)]));
+            assert!(matches!(answer(&mut started(), &wrong)[..], [Effect::Failed(_)]));
         }
         let mut client = started();
-        answer(&mut client, json!({ "protocolVersion": 1 }));
-        assert!(matches!(answer(&mut client, json!({}))[..], [Effect::Failed(_)]));
+        answer(&mut client, &json!({ "protocolVersion": 1 }));
+        assert!(matches!(answer(&mut client, &json!({}))[..], [Effect::Failed(_)]));
     }
 
     #[test]
@@ -365,9 +365,9 @@ mod tests {
         let server = json!({ "type": "http", "name": "docs", "url": "https://docs.example/mcp", "headers": [] });
         let setup = SessionSetup { directory: "/r".to_owned(), servers: vec![server], prompt: String::new() };
         let mut client = AgentClient::start(setup.clone()).0;
-        assert!(matches!(answer(&mut client, json!({ "protocolVersion": 1 }))[..], [Effect::Failed(_)]));
+        assert!(matches!(answer(&mut client, &json!({ "protocolVersion": 1 }))[..], [Effect::Failed(_)]));
         let mut client = AgentClient::start(setup).0;
         let able = json!({ "protocolVersion": 1, "agentCapabilities": { "mcpCapabilities": { "http": true } } });
-        assert!(matches!(answer(&mut client, able)[..], [Effect::Send(_)]));
+        assert!(matches!(answer(&mut client, &able)[..], [Effect::Send(_)]));
     }
 }
