@@ -24,7 +24,8 @@ pub(crate) fn start(vendor: SocketAddr) -> Option<LiteLlm> {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let file = std::env::temp_dir().join(format!("litellm-{}.yaml", std::process::id()));
     let config = format!(
-        "model_list:\n  - model_name: bench\n    litellm_params: {{model: openai/bench, api_base: 'http://{vendor}/v1', api_key: sk-bench}}\n"
+        "model_list:\n  - model_name: bench\n    litellm_params: {{model: openai/bench, api_base: 'http://{vendor}/v1', api_key: sk-bench}}\n\
+         litellm_settings: {{use_chat_completions_url_for_anthropic_messages: true}}\nrouter_settings: {{disable_cooldowns: true}}\n"
     );
     std::fs::write(&file, config).unwrap();
     let mut command = Command::new(program);

@@ -56,9 +56,8 @@ impl ResponseMask {
         if let Some(redactors) = &self.redactors {
             let names: Vec<String> = fields.iter().map(|(name, _)| name.to_owned()).collect();
             names.iter().filter(|name| self.holds_value(name)).for_each(|name| fields.remove(name));
-            fields.iter_mut().for_each(|(_, value)| redactors.contents.mask_in_place(value));
             let mut values: Vec<&mut [u8]> = fields.iter_mut().map(|(_, value)| &mut value[..]).collect();
-            mask_together(redactors, &mut values);
+            mask_headers_of_a_response(redactors, &mut values);
         }
     }
 
@@ -77,8 +76,10 @@ impl ResponseMask {
         }
         let Some(redactors) = &self.redactors else { return };
         let mut masked: Vec<Vec<u8>> = headers.values().map(|value| value.as_bytes().to_vec()).collect();
-        masked.iter_mut().for_each(|value| redactors.contents.mask_in_place(value));
-        mask_together(redactors, &mut masked.iter_mut().map(|value| &mut value[..]).collect::<Vec<_>>());
+        mask_headers_of_a_response(
+            redactors,
+            &mut masked.iter_mut().map(|value| &mut value[..]).collect::<Vec<_>>(),
+        );
         for (value, bytes) in headers.values_mut().zip(masked) {
             if bytes != value.as_bytes() {
                 // Asterisks are valid in every header.
@@ -114,14 +115,16 @@ impl ResponseMask {
     }
 }
 
-/// Overwrites values that are divided over several headers.
-fn mask_together(redactors: &ResponseRedactors, values: &mut [&mut [u8]]) {
+/// Overwrites values in headers, also those that are divided over several. All headers together come first: after a part is
+/// overwritten alone, the whole value is not found any more.
+fn mask_headers_of_a_response(redactors: &ResponseRedactors, values: &mut [&mut [u8]]) {
     let mut all = values.concat();
     redactors.contents.mask_in_place(&mut all);
     let mut at = 0;
     for value in values {
         value.copy_from_slice(&all[at..at + value.len()]);
         at += value.len();
+        redactors.contents.mask_in_place(value);
     }
 }
 

@@ -351,6 +351,7 @@ mod tests {
 
     /// The words that help texts start with.
     const VERBS: &[&str] = &[
+        "Accept",
         "Confirm",
         "Terminate",
         "Wake",

@@ -87,6 +87,7 @@ fn resident_mebibytes() -> u64 {
 
 /// 448 MiB arrive at the same time, and clients, servers and the proxy are in this process.
 #[tokio::test]
+#[ignore = "measures the memory of the whole process: run it alone, with --ignored"]
 async fn many_bodies_at_once_take_no_more_than_their_memory() {
     let mut config = LabConfig::new("");
     config.limits.idle = std::time::Duration::from_secs(60);
