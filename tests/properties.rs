@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fullsend::ForgeName;
@@ -90,19 +91,30 @@ fn lay_out(files: &Files) -> World {
 /// Runs `test` on random layers that resolve, and fails if too few of them do.
 fn for_all(test: impl Fn(&World, &Files, &Resolved)) {
     let resolved_cases = AtomicUsize::new(0);
+    let refusals = Mutex::new(BTreeMap::<String, usize>::new());
     let mut runner = runner();
     let outcome = runner.run(&files(), |files| {
         let world = lay_out(&files);
-        if let Ok(found) = resolved(&mut library(&world.path(""), true), files.forge) {
-            resolved_cases.fetch_add(1, Ordering::Relaxed);
-            test(&world, &files, &found);
+        match resolved(&mut library(&world.path(""), true), files.forge) {
+            Ok(found) => {
+                resolved_cases.fetch_add(1, Ordering::Relaxed);
+                test(&world, &files, &found);
+            }
+            Err(messages) => {
+                let mut refusals = refusals.lock().unwrap();
+                messages.into_iter().for_each(|message| *refusals.entry(message).or_default() += 1);
+            }
         }
         Ok(())
     });
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
     let count = resolved_cases.load(Ordering::Relaxed);
     let cases = runner.config().cases;
-    assert!(count * 2 > cases as usize, "only {count} of {cases} random harnesses resolve");
+    assert!(
+        count * 2 > cases as usize,
+        "only {count} of {cases} random harnesses resolve: {:#?}",
+        refusals.into_inner().unwrap()
+    );
 }
 
 #[test]

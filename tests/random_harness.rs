@@ -225,7 +225,6 @@ fn forge_block() -> BoxedStrategy<Json> {
         field("validation_loop", validation_loop()),
         field("runner_env", variables()),
         field("env", environment()),
-        field("acp", object(vec![field("command", list(&["opencode", "acp"]))])),
         field("openshell", object(vec![field("profiles", list(&["profiles/hub.yaml"]))])),
     ])
 }
@@ -253,6 +252,7 @@ fn harness() -> BoxedStrategy<Json> {
         field("host_files", host_files()),
         field("api_servers", Just(json!([server]))),
         field("mcp_servers", object(vec![field("one", tools.clone()), field("two", tools)])),
+        field("acp", object(vec![field("command", list(&["opencode", "acp"]))])),
         field("pre_script", words(&["scripts/a"])),
         field("output_file", words(&["a.json", "b.json"])),
         field("validation_loop", validation_loop()),

@@ -76,7 +76,7 @@ export type InputDigest = {
 };
 
 /** What an input is to the run. */
-export type InputKind = "harness" | "agent" | "skill" | "plugin" | "policy" | "schema" | "host_file" | "agent_input" | "image" | "prompt and schema" | "context" | "instructions" | "input" | "resource";
+export type InputKind = "harness" | "agent" | "skill" | "plugin" | "policy" | "schema" | "host_file" | "agent_input" | "image" | "prompt and schema" | "context" | "instructions" | "input" | "resource" | "tool";
 
 export type ShadowedSkill = {
   skill: string;
