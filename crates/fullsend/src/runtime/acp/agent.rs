@@ -152,7 +152,8 @@ pub fn refused_options(checked: &Checked) -> Vec<RefusedOption> {
     let Some(about) = &checked.agent.frontmatter else { return refused };
     for (key, tools) in [("tools", &about.tools), ("disallowedTools", &about.disallowed_tools)] {
         if let Some(tools) = tools {
-            let instead = "the agent has its own tools: leave it out, or limit them with `tool_allowlist_pretool`";
+            let instead =
+                "the agent has its own tools: leave it out, or limit them with `tool_allowlist_pretool`";
             refuse(Some(tools.at), key, instead);
         }
     }

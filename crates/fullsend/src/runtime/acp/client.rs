@@ -99,9 +99,11 @@ impl AgentClient {
             requests: 0,
             invalid: 0,
         };
-        let capabilities = json!({ "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false });
+        let capabilities =
+            json!({ "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false });
         let about = json!({ "name": "fullsend", "title": "fullsend", "version": env!("CARGO_PKG_VERSION") });
-        let parameters = json!({ "protocolVersion": VERSION, "clientCapabilities": capabilities, "clientInfo": about });
+        let parameters =
+            json!({ "protocolVersion": VERSION, "clientCapabilities": capabilities, "clientInfo": about });
         let first = client.request("initialize", &parameters);
         (client, first)
     }
@@ -155,7 +157,9 @@ impl AgentClient {
         if self.invalid < MAX_INVALID {
             return Vec::new();
         }
-        let why = format!("the agent printed {MAX_INVALID} lines that are not messages of the Agent Client Protocol");
+        let why = format!(
+            "the agent printed {MAX_INVALID} lines that are not messages of the Agent Client Protocol"
+        );
         vec![Effect::Failed(why)]
     }
 
@@ -189,7 +193,8 @@ impl AgentClient {
     fn new_session(&mut self, about: &Json) -> Effect {
         let version = about.get("protocolVersion").and_then(Json::as_u64);
         if version != Some(VERSION) {
-            let version = version.map_or_else(|| "no version".to_owned(), |version| format!("version {version}"));
+            let version =
+                version.map_or_else(|| "no version".to_owned(), |version| format!("version {version}"));
             return Effect::Failed(format!(
                 "the agent speaks {version} of the Agent Client Protocol, not version {VERSION}"
             ));
@@ -287,7 +292,10 @@ mod tests {
         answer(&mut client, &json!({ "protocolVersion": 1 }));
         let effects = answer(&mut client, &json!({ "sessionId": "s" }));
         let [Effect::Send(prompt)] = &effects[..] else { panic!("{effects:?}") };
-        assert_eq!((&prompt["method"], &prompt["params"]["sessionId"]), (&json!("session/prompt"), &json!("s")));
+        assert_eq!(
+            (&prompt["method"], &prompt["params"]["sessionId"]),
+            (&json!("session/prompt"), &json!("s"))
+        );
         client
     }
 
@@ -296,7 +304,9 @@ mod tests {
     }
 
     fn chunk(text: &str) -> Json {
-        update(&json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } }))
+        update(
+            &json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } }),
+        )
     }
 
     #[test]
@@ -362,12 +372,14 @@ mod tests {
 
     #[test]
     fn servers_that_the_agent_cannot_reach_stop_the_attempt() {
-        let server = json!({ "type": "http", "name": "docs", "url": "https://docs.example/mcp", "headers": [] });
+        let server =
+            json!({ "type": "http", "name": "docs", "url": "https://docs.example/mcp", "headers": [] });
         let setup = SessionSetup { directory: "/r".to_owned(), servers: vec![server], prompt: String::new() };
         let mut client = AgentClient::start(setup.clone()).0;
         assert!(matches!(answer(&mut client, &json!({ "protocolVersion": 1 }))[..], [Effect::Failed(_)]));
         let mut client = AgentClient::start(setup).0;
-        let able = json!({ "protocolVersion": 1, "agentCapabilities": { "mcpCapabilities": { "http": true } } });
+        let able =
+            json!({ "protocolVersion": 1, "agentCapabilities": { "mcpCapabilities": { "http": true } } });
         assert!(matches!(answer(&mut client, &able)[..], [Effect::Send(_)]));
     }
 }

@@ -127,7 +127,8 @@ impl<'a> Driver<'a> {
             Effect::CallStarted(call) => self.call_started(&call),
             Effect::CallFinished(CallUpdate { id, status, output, .. }) => {
                 let is_error = status == CallProgress::Failed;
-                let entry = json!({ "type": "tool_result", "id": id, "is_error": is_error, "text": kept(&output) });
+                let entry =
+                    json!({ "type": "tool_result", "id": id, "is_error": is_error, "text": kept(&output) });
                 self.transcript.add(&entry);
                 let bytes = output.len() as u64;
                 self.emit.emit(RunEvent::ToolFinished { iteration, call: id, is_error, bytes });

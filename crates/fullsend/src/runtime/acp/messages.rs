@@ -69,7 +69,9 @@ fn text(value: &Json, key: &str) -> String {
 impl AgentUpdate {
     pub fn read(update: &Json) -> Self {
         match update.get("sessionUpdate").and_then(Json::as_str) {
-            Some("agent_message_chunk") => Self::Words(update.get("content").map(|c| text(c, "text")).unwrap_or_default()),
+            Some("agent_message_chunk") => {
+                Self::Words(update.get("content").map(|c| text(c, "text")).unwrap_or_default())
+            }
             Some("tool_call" | "tool_call_update") => Self::Call(CallUpdate::read(update)),
             Some("plan") => Self::Plan(update.get("entries").cloned().unwrap_or_default()),
             _ => Self::Other,
@@ -85,7 +87,8 @@ impl CallUpdate {
             _ => CallProgress::Open,
         };
         let parts = call.get("content").and_then(Json::as_array).into_iter().flatten();
-        let output = parts.filter_map(|part| part.get("content")).map(|content| text(content, "text")).collect();
+        let output =
+            parts.filter_map(|part| part.get("content")).map(|content| text(content, "text")).collect();
         Self {
             id: text(call, "toolCallId").chars().take(MAX_ID).collect(),
             title: text(call, "title"),
@@ -161,7 +164,8 @@ mod tests {
     #[test]
     fn permission_is_given_once_and_never_by_an_option_that_rejects() {
         let request = |kinds: &[&str]| {
-            let options: Vec<Json> = kinds.iter().map(|kind| json!({ "optionId": kind, "kind": kind })).collect();
+            let options: Vec<Json> =
+                kinds.iter().map(|kind| json!({ "optionId": kind, "kind": kind })).collect();
             PermissionRequest::read(&json!({ "toolCall": { "toolCallId": "a" }, "options": options }))
         };
         let chosen = |kinds: &[&str], allowed: bool| {

@@ -83,7 +83,8 @@ fn configuration(spec: &LaunchSpec<'_>, config_directory: &str) -> Json {
         Wire::Chat => "@ai-sdk/openai-compatible",
     };
     let listing = skills::listing(inputs, config_directory);
-    let options = json!({ "baseURL": format!("http://{}/v1", paths::GATEWAY_NAME), "apiKey": "held-by-fullsend" });
+    let options =
+        json!({ "baseURL": format!("http://{}/v1", paths::GATEWAY_NAME), "apiKey": "held-by-fullsend" });
     let models = json!({ &model: { "name": &model, "limit": { "context": 200_000, "output": 32_000 } } });
     let full_name = format!("fullsend/{model}");
     json!({

@@ -189,7 +189,11 @@ mod tests {
         check(("exec_command", json!({ "cmd": "ls", "workdir": "/" })), ("Bash", hook_input("ls")), true);
         check(("shell_command", hook_input("ls")), ("Bash", hook_input("ls")), true);
         check(("apply_patch", json!("*** Begin")), ("apply_patch", hook_input("*** Begin")), true);
-        check(("apply_patch", json!({ "input": "*** Begin" })), ("apply_patch", hook_input("*** Begin")), true);
+        check(
+            ("apply_patch", json!({ "input": "*** Begin" })),
+            ("apply_patch", hook_input("*** Begin")),
+            true,
+        );
         check(("exec_command", json!({ "cmd": "ls" })), ("Bash", hook_input("id")), false);
         check(("exec_command", json!({ "cmd": "ls", "input": "id" })), ("Bash", hook_input("id")), false);
         check(("exec_command", json!({ "cmd": "ls" })), ("apply_patch", hook_input("ls")), false);

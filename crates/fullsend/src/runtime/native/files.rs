@@ -64,12 +64,14 @@ pub fn edit(path: &str, old: &str, new: &str, all: bool) -> ToolOutcome {
         return failed(path, &error);
     }
     match text.matches(old).count() {
-        _ if old.is_empty() => ToolOutcome::error("`old` is empty: give the text to replace, or use Write for a new file"),
+        _ if old.is_empty() => {
+            ToolOutcome::error("`old` is empty: give the text to replace, or use Write for a new file")
+        }
         _ if text.len() as u64 == MAX_EDITED => ToolOutcome::error(format!("{path} is too large to edit")),
         0 => ToolOutcome::error(format!("`old` is not in {path}")),
-        many @ 2.. if !all => {
-            ToolOutcome::error(format!("`old` occurs {many} times in {path}: add more of the text around it, or set `all`"))
-        }
+        many @ 2.. if !all => ToolOutcome::error(format!(
+            "`old` occurs {many} times in {path}: add more of the text around it, or set `all`"
+        )),
         count => match std::fs::write(path, text.replace(old, new)) {
             Ok(()) => ToolOutcome::ok(format!("occurrences replaced: {count}")),
             Err(error) => failed(path, &error),

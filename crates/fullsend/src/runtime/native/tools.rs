@@ -37,7 +37,8 @@ pub fn offered(
     let output = output_schema.cloned().unwrap_or(json!({ "type": "object" }));
     tools.push(Tool {
         name: FINISH.to_owned(),
-        description: "Return the result as `output` and stop. Call it once, alone, when your work is done.".to_owned(),
+        description: "Return the result as `output` and stop. Call it once, alone, when your work is done."
+            .to_owned(),
         schema: json!({ "type": "object", "properties": { "output": output }, "required": ["output"] }),
     });
     tools
@@ -71,7 +72,10 @@ fn described(name: &str) -> (&'static str, Json) {
                 &["path", "old", "new"],
             ),
         ),
-        SKILL => ("Read the SKILL.md of a skill in your list, by its name.", object(json!({ "skill": text }), &["skill"])),
+        SKILL => (
+            "Read the SKILL.md of a skill in your list, by its name.",
+            object(json!({ "skill": text }), &["skill"]),
+        ),
         "Glob" => (
             "List the files below `path` (default: the current directory) that match a pattern, such as `src/**/*.rs`. The \
              pattern and the listed names are relative to `path`.",
