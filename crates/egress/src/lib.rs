@@ -24,7 +24,7 @@
 //!     dialer: Arc::new(Dialer::new(Arc::new(SystemResolver::load()), Roots::only([]))),
 //!     // The programs whose connections it serves are this process and those below it.
 //!     identifier: Arc::new(ProcIdentifier::new(std::process::id())),
-//!     authority: Arc::new(RunAuthority::new().unwrap()),
+//!     authority: Some(Arc::new(RunAuthority::new().unwrap())),
 //!     credentials: Arc::default(),
 //!     gateway: None,
 //!     leak_watcher: None,
